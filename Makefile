@@ -1,0 +1,77 @@
+# Every target does its own set-up: a fresh clone needs Python 3.11 or newer and make, nothing else.
+#   make test PYTHON=python3.13 VENV=.venv313      another interpreter, beside the usual environment
+
+PYTHON ?= python3
+VENV ?= .venv
+EXTRAS := cli,httpx2
+WORKERS ?= 2
+
+PY := $(VENV)/bin/python
+PIP := $(PY) -m pip --quiet --quiet --disable-pip-version-check
+STAMP := $(VENV)/.installed
+LOCK_VENV := .venv-lock
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: help setup test lint types tests demo lock format clean
+
+help: ## Show the targets.
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+# The stamp holds the folder it was made in: an environment copied to another tree is installed anew.
+ifneq ($(shell cat $(STAMP) 2>/dev/null),$(CURDIR))
+.PHONY: $(STAMP)
+endif
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	    || { echo "samekey needs Python 3.11 or newer: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@echo "setting up $(VENV) (half a minute, once)"
+	@rm -f $(STAMP)
+	@test -x $(PY) || $(PYTHON) -m venv --clear $(VENV)
+	@$(PIP) install --constraint constraints.txt --upgrade pip
+	@$(PIP) install --constraint constraints.txt --build-constraint constraints.txt \
+	    --group dev --editable ".[$(EXTRAS)]"
+	@echo "$(CURDIR)" > $(STAMP)
+
+setup: $(STAMP) ## Make the environment.
+
+test: lint types tests ## Everything that CI runs: lint, types, tests with the coverage gate.
+
+lint: $(STAMP) ## Check style and format.
+	$(PY) -m ruff check --quiet .
+	$(PY) -m ruff format --quiet --check .
+
+types: $(STAMP) ## Check types.
+	$(PY) -m mypy
+
+tests: $(STAMP) ## Run the tests (the examples of README and docs among them) and hold the coverage at 100.
+	@rm -f .coverage .coverage.*
+	$(PY) -m coverage run -m pytest -n $(WORKERS)
+	@$(PY) -m coverage combine --quiet
+	$(PY) -m coverage report
+
+demo: $(STAMP) ## See the main job done, over real sockets.
+	@$(VENV)/bin/samekey demo
+
+lock: ## Renew constraints.txt (with PYTHON=python3.11, the oldest that is supported).
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' \
+	    || { echo "the oldest supported Python needs the most packages: make lock PYTHON=python3.11" >&2; exit 1; }
+	@rm -rf $(LOCK_VENV)
+	@$(PYTHON) -m venv $(LOCK_VENV)
+	@$(LOCK_VENV)/bin/python -m pip --quiet --quiet install --upgrade pip
+	@$(LOCK_VENV)/bin/python -m pip --quiet --quiet install --group dev --editable ".[$(EXTRAS)]"
+	@{ echo "# Exact versions of everything in the development environment, Python 3.11 to 3.13. Made by \`make lock\`."; \
+	   $(LOCK_VENV)/bin/python -m pip freeze --all --exclude-editable --exclude setuptools \
+	   | grep -E '^[A-Za-z0-9._-]+=='; } > constraints.txt.new
+	@mv constraints.txt.new constraints.txt
+	@rm -rf $(LOCK_VENV)
+
+format: $(STAMP) ## Format the code and mend what ruff can mend.
+	$(PY) -m ruff check --quiet --fix-only .
+	$(PY) -m ruff format .
+
+clean: ## Remove the environment and everything that the tools left.
+	rm -rf $(VENV) $(LOCK_VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.* htmlcov dist build
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,64 @@
+"""samekey: retries that cannot charge twice."""
+
+from __future__ import annotations
+
+from ._httpx import AsyncIdempotentTransport, IdempotentTransport
+from ._keys import derive_key, new_key
+from ._model import Failure, GaveUp, Kind, Outcome, Verdict
+from ._operation import Operation, current_operation, operation
+from ._options import options
+from ._report import Attempt, Report, is_replayed, report
+from ._wrap import wrap
+from .dialects import GENERIC, Dialect
+from .errors import (
+    AlreadyExecuted,
+    IdempotencyError,
+    JournalError,
+    KeyExpired,
+    KeyMismatch,
+    KeyNotAccepted,
+    KeySpent,
+    NotSent,
+    OutcomeUnknown,
+    StillInProgress,
+)
+from .events import Listener, log_events
+from .policy import RetryPolicy
+
+__version__ = "0.1.0.dev0"
+
+__all__ = [
+    "GENERIC",
+    "AlreadyExecuted",
+    "AsyncIdempotentTransport",
+    "Attempt",
+    "Dialect",
+    "Failure",
+    "GaveUp",
+    "IdempotencyError",
+    "IdempotentTransport",
+    "JournalError",
+    "KeyExpired",
+    "KeyMismatch",
+    "KeyNotAccepted",
+    "KeySpent",
+    "Kind",
+    "Listener",
+    "NotSent",
+    "Operation",
+    "Outcome",
+    "OutcomeUnknown",
+    "Report",
+    "RetryPolicy",
+    "StillInProgress",
+    "Verdict",
+    "current_operation",
+    "derive_key",
+    "is_replayed",
+    "log_events",
+    "new_key",
+    "operation",
+    "options",
+    "report",
+    "wrap",
+]

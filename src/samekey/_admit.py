@@ -1,0 +1,270 @@
+"""Before the first attempt: whose request this is, whether it gets a key, and which."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ._call import Call
+from ._memory import Unresolved
+from ._messages import KEYS_DIFFER, LOCAL_MISMATCH, REFUSED_HOP, REPEATED, compose
+from ._operation import Operation, current_operation
+from ._options import DEFAULT, EXTENSION, Options
+from ._outgoing import credentials
+from ._raising import local_error
+from ._report import CALL
+from ._state import KeyState
+from ._telling import tell_of
+from ._trail import Told, Trail
+from ._wire import is_form, is_token_request, origin_of
+from .dialects import Dialect, JsonField
+from .errors import IdempotencyError
+from .events import MismatchFound, UnresolvedRepeated
+
+if TYPE_CHECKING:
+    import httpx
+
+    from ._engine import Engine
+
+IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "QUERY", "PUT", "DELETE"})
+"""Idempotent by definition (RFC 9110, section 9.2.2; QUERY by its own draft): repeated without a key."""
+KEYED_ON_REQUEST = frozenset({"PUT", "DELETE"})
+"""Idempotent methods that carry a key if the caller gives one."""
+
+
+def admit(engine: Engine, request: httpx.Request) -> Call | None:
+    """The call of this request; None if samekey has no business with it. Its body has not been looked at yet.
+
+    Raises:
+        ValueError: Settings of the request cannot be met.
+        NotSent: A redirect would repeat the request at an origin that was not named.
+    """
+    extensions = request.extensions
+    options = extensions.get(EXTENSION, DEFAULT)
+    if not isinstance(options, Options):
+        raise TypeError(f'extensions["{EXTENSION}"] must come from samekey.options(...), not {type(options).__name__}')
+    dialect = engine.dialect_for(request.url)
+    trail = extensions.get(CALL)
+    if trail is not None and trail.pending:
+        return _follow(engine, request, options, dialect, trail)
+    if dialect is None:
+        if options.key or options.name is not None:
+            raise ValueError(
+                f"options() names a key or an operation, but {request.url.scheme}://{request.url.host} is not among "
+                "the origins that honour keys; nothing was sent. Name it in origins="
+            )
+        return None
+    call = Call(engine, request, dialect, options)
+    if trail is not None and trail.exchange.keyed:
+        call.earlier = trail
+        call.keyed = True
+    else:
+        _choose(call)
+    return call
+
+
+def _follow(
+    engine: Engine, request: httpx.Request, options: Options, dialect: Dialect | None, trail: Trail
+) -> Call | None:
+    """The next leg of a call whose last answer httpx acted on."""
+    trail.pending = False
+    exchange = trail.exchange
+    origin = origin_of(request.url)
+    repeats = request.method == trail.method
+    if exchange.keyed and repeats and not engine.names(origin, trail.origin):
+        call = Call(engine, request, engine.dialect, options, trail)
+        where = f"{request.url.scheme}://{request.url.netloc.decode()}"
+        refused = exchange.refuse_hop()
+        raise _local(call, refused.error, compose(REFUSED_HOP, exchange.state.key, origin=where))
+    if dialect is None:
+        if not (exchange.keyed and repeats):
+            return None
+        dialect = engine.origins[trail.origin]  # http became https on the same host
+    if exchange.keyed and not repeats:
+        exchange.without_key()
+    return Call(engine, request, dialect, options, trail)
+
+
+def _choose(call: Call) -> None:
+    """Whether the request is keyed, and the key its caller gave."""
+    options, request = call.options, call.request
+    method = request.method
+    call.given = _in_header(call)
+    call.repeatable = method in IDEMPOTENT or options.idempotent
+    if options.key is False:
+        if call.given is not None:
+            raise ValueError(f"key=False, but the request has the header {call.header!r}; leave one of them out")
+    elif not options.idempotent:
+        asked = call.given is not None or options.key is not None
+        call.keyed = method in call.dialect.methods or (asked and method in KEYED_ON_REQUEST)
+    # httpx's client sets a timeout on everything it sends; what has none was made by an auth flow.
+    if call.keyed and "timeout" in request.extensions:
+        call.operation = current_operation()
+
+
+def _in_header(call: Call) -> str | None:
+    if call.header is None:
+        return None
+    values = call.request.headers.get_list(call.header)
+    if not values:
+        return None
+    if len(values) > 1:
+        raise ValueError(f"the request has {len(values)} lines of {call.header!r}; a request has one key")
+    key = call.dialect.carrier.decode(values[0])  # type: ignore[union-attr]
+    if call.request.method in call.dialect.methods or call.request.method in KEYED_ON_REQUEST:
+        call.dialect.key.check(key)
+    return key
+
+
+def bind(call: Call) -> None:
+    """Give the call its key and its state; the body has been read.
+
+    Raises:
+        KeyMismatch: The key stands for another request, or two different keys were given.
+        OutcomeUnknown: An identical request is unresolved (`RetryPolicy.on_unresolved`).
+        ValueError: A name without a journal, or a key the dialect does not allow.
+        RuntimeError: The operation was made before a fork.
+    """
+    trail = call.trail
+    if trail is not None:
+        trail.body = trail.body if call.body is None else call.body
+        return
+    if call.keyed and call.earlier is None and _nobody_gave_a_key(call) and _is_token_request(call):
+        call.keyed, call.operation = False, None
+    if not call.keyed:
+        call.begin(KeyState("", made_here=True), automatic=False)
+        return
+    if call.earlier is not None:
+        earlier = call.earlier
+        earlier.exchange.state.bind(earlier.fingerprint)
+        call.begin(earlier.exchange.state, automatic=earlier.automatic)
+        _check_binding(call)
+        return
+    if isinstance(call.dialect.carrier, JsonField):
+        call.given = _in_body(call)
+    _check_names(call)
+    if call.operation is not None:
+        _bind_to_operation(call, call.operation)
+    elif (key := _one_key(call, None)) is not None:
+        call.dialect.key.check(key)
+        with call.engine.memory.lock:
+            state = call.engine.memory.state_of(KeyState(key, made_here=False, scope=call.options.scope))
+        call.begin(state, automatic=False)
+        _check_binding(call)
+    else:
+        _make_own(call)
+
+
+def _nobody_gave_a_key(call: Call) -> bool:
+    return call.given is None and call.options.key is None and call.options.name is None
+
+
+def _is_token_request(call: Call) -> bool:
+    return call.replayable and is_form(call.request.headers) and is_token_request(call.content())
+
+
+def _in_body(call: Call) -> str | None:
+    if not call.replayable:
+        raise ValueError("this dialect puts the key into the body, and the body is too large to be read first")
+    assert isinstance(call.dialect.carrier, JsonField)
+    key = call.dialect.carrier.find(call.content())
+    if key is not None:
+        call.dialect.key.check(key)
+    return key
+
+
+def _check_names(call: Call) -> None:
+    name = call.options.name or (call.operation.name if call.operation else None)
+    if name is not None:
+        raise ValueError(
+            f"the operation is named {name!r}, but the client has no journal to keep names in; nothing was sent. Give "
+            "wrap() a journal, or use operation() without a name"
+        )
+
+
+def _one_key(call: Call, operation: Operation | None) -> str | None:
+    """The key that the caller gave, wherever it stands."""
+    given = {"the request": call.given, "options(key=...)": call.options.key or None}
+    if operation is not None:
+        made = operation.state.key if operation.state is not None else None
+        given["the operation"] = operation.given_key or made
+    keys = {key for key in given.values() if key is not None}
+    if len(keys) > 1:
+        where = " and ".join(place for place, key in given.items() if key is not None)
+        call.begin(KeyState(next(iter(keys)), made_here=False), automatic=False)
+        raise _mismatch(call, compose(KEYS_DIFFER, None, where=where))
+    return next(iter(keys), None)
+
+
+def _bind_to_operation(call: Call, operation: Operation) -> None:
+    operation.check_process()
+    with operation.lock:
+        key = _one_key(call, operation)
+        if key is not None:
+            call.dialect.key.check(key)
+            if operation.state is None:
+                operation.given_key = key
+        state = operation.own_state(call.dialect.key.make)
+        if not state.made_here or state.reached:
+            with call.engine.memory.lock:
+                known = call.engine.memory.state_of(state)
+            if known is not state:
+                agrees = known.absorb(state)
+                operation.state = state = known
+                if not agrees:
+                    raise _mismatch(call, compose(LOCAL_MISMATCH, state.key, known="of another client", found="?"))
+        call.begin(state, automatic=False)
+        _check_binding(call)
+
+
+def _check_binding(call: Call) -> None:
+    """The first request binds the key; another one never goes out under it."""
+    assert call.trail is not None
+    state, found = call.exchange.state, call.trail.fingerprint
+    known = state.bind(found)
+    if known != found:
+        raise _mismatch(call, compose(LOCAL_MISMATCH, state.key, known=known[:8], found=found[:8]))
+    if state.snapshot is None and call.trail.rebuilt_differently and call.replayable:
+        state.snapshot = (call.trail.content_type, call.content())
+
+
+def _mismatch(call: Call, text: str) -> IdempotencyError:
+    tell_of(call, MismatchFound, local=True)
+    return _local(call, "KeyMismatch", text)
+
+
+def _local(call: Call, kind: str, text: str) -> IdempotencyError:
+    report = call.exchange.report(call.exchange.began)
+    if call.operation is not None:
+        call.operation.told = Told(call.exchange, call.exchange.began)
+    return local_error(call, kind, report, text)
+
+
+def _make_own(call: Call) -> None:
+    """A key for this request alone, unless an identical one is unresolved."""
+    memory = call.engine.memory
+    if memory.unresolved:
+        call.begin(KeyState("", made_here=True, scope=call.options.scope), automatic=True)
+        assert call.trail is not None
+        identity = (call.options.scope, call.trail.fingerprint)
+        now = call.now()
+        with memory.lock:
+            entry = memory.oldest(identity, now)
+            resumed = entry is not None and _may_resume(call, entry)
+            if entry is not None and resumed:
+                memory.take(identity, entry)
+        if entry is not None:
+            call.exchange.state = entry.state
+            tell_of(call, UnresolvedRepeated, resumed=resumed)
+            if not resumed:
+                raise _local(
+                    call, "OutcomeUnknown", compose(REPEATED, entry.state.key, age=max(0.0, now - entry.since))
+                )
+            call.taken = entry
+            return
+        call.exchange.state.key = call.dialect.key.make()
+        return
+    call.begin(KeyState(call.dialect.key.make(), made_here=True, scope=call.options.scope), automatic=True)
+
+
+def _may_resume(call: Call, entry: Unresolved) -> bool:
+    return call.engine.policy.on_unresolved == "resume" and entry.credentials == credentials(call.request)

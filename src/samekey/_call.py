@@ -1,0 +1,290 @@
+"""One transport call, without I/O: what goes on the wire, what came back, what the caller gets."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from . import _pause
+from ._decide import UNKNOWN, Again, Facts, Raise, Reraise
+from ._exchange import SEND, Exchange, Step, Wait
+from ._leave import rest_failed
+from ._memory import Unresolved
+from ._model import Failure, Verdict
+from ._options import Options
+from ._outgoing import outgoing
+from ._report import CALL
+from ._settings import UNSET
+from ._strategies import ask
+from ._telling import suspect, tell_attempt, tell_of
+from ._trail import Trail
+from ._wire import (
+    CLASSIFIED_BODY,
+    STREAMING_TYPES,
+    decoded_answer,
+    longest_attempt,
+    origin_of,
+    retry_after,
+)
+from .dialects import Dialect, JsonField, classify
+from .events import CallStarted, MismatchFound, WaitScheduled
+
+if TYPE_CHECKING:
+    import httpx
+
+    from ._engine import Engine
+    from ._operation import Operation
+    from ._state import KeyState
+
+
+class Call:
+    """A request on its way through one transport."""
+
+    __slots__ = (
+        "body", "decoded", "dialect", "earlier", "engine", "error", "exchange", "given", "keyed", "operation",
+        "options", "raised", "raw", "reading", "repeatable", "replayable", "request", "response", "skipped",
+        "taken", "trail", "unread",
+    )  # fmt: skip
+
+    exchange: Exchange
+
+    def __init__(
+        self, engine: Engine, request: httpx.Request, dialect: Dialect, options: Options, trail: Trail | None = None
+    ) -> None:
+        self.engine = engine
+        self.request = request
+        self.dialect = dialect
+        self.options = options
+        self.trail = trail
+        self.earlier: Trail | None = None
+        """The trail of an earlier call of this very request object."""
+        self.operation: Operation | None = None
+        self.taken: Unresolved | None = None
+        """The unresolved call that this one goes on with."""
+        self.given: str | None = None
+        self.keyed = False
+        self.repeatable = False
+        self.replayable = True
+        self.unread = not isinstance(request.stream, engine.backend.ByteStream)
+        """The request's body has to be read before the first attempt."""
+        self.body: Any = None if self.unread else request.stream
+        self.response: Any = None
+        self.raw: bytes | None = None
+        """What was read of the answer's body; None while it is untouched."""
+        self.decoded = False
+        """`raw` is the decoded body already."""
+        self.reading: Any = None
+        self.error: BaseException | None = None
+        self.raised: str | None = None
+        self.skipped = 0.0
+        if trail is not None:
+            self.exchange = trail.exchange
+            self.replayable = trail.replayable
+
+    @property
+    def the_trail(self) -> Trail:
+        """The trail of a call that has begun."""
+        assert self.trail is not None
+        return self.trail
+
+    # -- the request
+
+    @property
+    def header(self) -> str | None:
+        """The header that carries the key, if one does."""
+        carrier = self.dialect.carrier
+        return None if isinstance(carrier, JsonField) else carrier.name
+
+    def content(self) -> bytes:
+        """The body as the caller wrote it."""
+        return b"".join(self.body)
+
+    def loaded(self, body: bytes) -> None:
+        """The whole body was read."""
+        self.body = self.request.stream = self.engine.backend.ByteStream(body)
+
+    def too_long(self, first: bytes, rest: Any) -> None:
+        """The body is longer than may be kept: it goes out once, and is never repeated."""
+        backend = self.engine.backend
+        self.replayable = False
+        self.body = self.request.stream = backend.Rest(
+            first, rest, self.request.stream, _as_it_is, backend.StreamConsumed
+        )
+
+    def begin(self, state: KeyState, *, automatic: bool) -> None:
+        """Start a new call with this key."""
+        request, options = self.request, self.options
+        retry = options.retry and self.replayable
+        self.exchange = Exchange(state, keyed=self.keyed, repeatable=self.repeatable, retry=retry)
+        url = request.url
+        target = (url.raw_scheme, url.raw_host, b"%d" % (url.port or 0), url.raw_path)
+        self.trail = trail = Trail(self.exchange, request.method, origin_of(url), target, automatic=automatic)
+        trail.body = self.body
+        trail.replayable = self.replayable
+        trail.content_type = request.headers.get("content-type", "")
+        if self.dialect.scope_headers:
+            trail.scope_values = tuple(request.headers.get(name, "") for name in self.dialect.scope_headers)
+        request.extensions[CALL] = trail
+
+    def outgoing(self) -> httpx.Request:
+        """The request for the wire; its attempt is open from now on."""
+        now = self.now()
+        self.exchange.sending(now, _pause.wall())
+        self.response = self.raw = self.error = None
+        return outgoing(self, now)
+
+    # -- time
+
+    def now(self) -> float:
+        """Monotonic seconds; waits that a test has skipped count as waited."""
+        return _pause.monotonic() + self.skipped
+
+    @property
+    def total_timeout(self) -> float | None:
+        """Seconds for the whole call."""
+        own = self.options.total_timeout
+        return self.engine.policy.total_timeout if own is UNSET else own  # type: ignore[return-value]
+
+    def time_left(self) -> float | None:
+        """Seconds left of the total timeout."""
+        return self.exchange.remaining(self.now())
+
+    def check_time(self) -> None:
+        """Stop reading when the total timeout has run out.
+
+        Raises:
+            ReadTimeout: It has; the HTTP library's own class.
+        """
+        left = self.time_left()
+        if left is not None and left < 0:
+            raise self.out_of_time()
+
+    def out_of_time(self) -> Exception:
+        """The error of an attempt that the total timeout cut off."""
+        text = f"the total timeout of {self.total_timeout:g} s ran out"
+        return self.engine.backend.ReadTimeout(text, request=self.request)
+
+    # -- steps
+
+    def start(self) -> Step:
+        """The first step."""
+        exchange = self.exchange
+        exchange.start(self.now(), self.total_timeout)
+        tell_of(self, CallStarted)
+        return self._check_age() or SEND
+
+    def _check_age(self) -> Raise | None:
+        exchange, usable = self.exchange, self.dialect.usable_for
+        if usable is None or exchange.state.first_sent is None:
+            return None
+        now = self.now()
+        timeout = self.request.extensions.get("timeout", {})
+        limit = usable - longest_attempt(timeout, exchange.remaining(now))
+        return exchange.check_age(limit, exchange.state.age(now, _pause.wall()))
+
+    def buffer_limit(self) -> int | None:
+        """How many bytes of the answer's body to read before it is judged; None: leave it alone."""
+        response, exchange = self.response, self.exchange
+        if not exchange.keyed:
+            return None
+        if not 200 <= response.status_code < 300:
+            return None if response.status_code == 101 else CLASSIFIED_BODY
+        if not self.options.buffer_response or _never_ends(response.headers):
+            return None
+        return self.engine.policy.max_response_buffer
+
+    def read_before(self) -> bool:
+        """Whether the inner transport has read the body itself; then it is passed on as it is."""
+        response = self.response
+        if isinstance(response.stream, self.engine.backend.ByteStream):
+            self.raw = b"".join(response.stream)
+        elif response.is_closed:
+            self.raw, self.decoded = response.content, True
+        return self.raw is not None
+
+    def has_read(self, body: bytes, rest: Any = None) -> None:
+        """The answer's body was read, to its end or (with *rest*) to the limit."""
+        backend, response = self.engine.backend, self.response
+        self.raw = body
+        if rest is None:
+            response.stream = backend.ByteStream(body)
+        else:
+            response.stream = backend.Rest(
+                body, rest, response.stream, partial(rest_failed, self), backend.StreamConsumed
+            )
+
+    def answered(self) -> Step:
+        """Judge the answer."""
+        response, exchange = self.response, self.exchange
+        status = response.status_code
+        complete = self.raw is not None and not isinstance(response.stream, self.engine.backend.Rest)
+        answer = decoded_answer(
+            self.engine.backend, response, self.raw or b"", complete=complete, encoded=not self.decoded
+        )
+        fresh = exchange.state.fresh(exchange.number)
+        self.reading = reading = classify(answer, self.dialect, fresh=fresh, repeat=exchange.repeat)
+        if exchange.keyed and reading.verdict is Verdict.OK:
+            suspect(self, reading.replayed)
+            step: Step = exchange.succeeded(status, self.now(), reading)
+            if self.raw is None and status != 101:
+                # Handed on unread; if it breaks off, the caller must not take that for a failure.
+                self.has_read(b"", response.stream)
+        else:
+            hint = max(filter(None, (retry_after(response.headers, _pause.wall()), reading.delay)), default=None)
+            dialect = self.dialect
+            facts = Facts(settles=dialect.settles(status), believe_done=dialect.believe_done)
+            step = exchange.answered(status, reading, self.now(), facts, hint)
+            if reading.verdict is Verdict.MISMATCH and exchange.keyed:
+                tell_of(self, MismatchFound, local=False)
+        tell_attempt(self)
+        return step
+
+    def failed(self, error: BaseException) -> Step:
+        """Judge an attempt that brought no complete answer."""
+        backend, response = self.engine.backend, self.response
+        failure, name = backend.classify(error, replayable=self.replayable)
+        status = hint = None
+        if response is not None:
+            status, hint = response.status_code, retry_after(response.headers, _pause.wall())
+            if failure in (Failure.NEVER_SENT, Failure.PERMANENT):
+                failure = Failure.UNKNOWN  # an answer had begun
+        self.error = error
+        self.response = None
+        step = self.exchange.failed(failure, name, str(error), self.now(), Facts(), status, hint)
+        tell_attempt(self)
+        return step
+
+    def pace(self, again: Again) -> Step:
+        """Ask the strategies how long to wait, and whether at all."""
+        exchange, policy, now = self.exchange, self.engine.policy, self.now()
+        shown = self.error
+        if shown is None:
+            status = self.response.status_code
+            shown = self.engine.backend.HTTPStatusError(
+                f"the server answered with status {status}", request=self.request, response=self.response
+            )
+        try:
+            backoff, stopped = ask(policy, again, exchange, shown, now)
+        except Exception as error:  # noqa: BLE001 - whatever a user's strategy raises
+            self.error = error
+            return exchange.end(UNKNOWN if exchange.state.open else Reraise(again.ending.outcome))
+        least = self.dialect.min_wait if exchange.keyed else 0.0
+        longest = policy.max_retry_after
+        step = exchange.paced(again, now, stopped=stopped, backoff=backoff, longest_floor=longest, least=least)  # type: ignore[arg-type]
+        if isinstance(step, Wait):
+            tell_of(self, WaitScheduled, seconds=step.seconds, poll=again.poll)
+        return step
+
+    def waited(self, seconds: float, skipped: float) -> Step:
+        """The wait is over, or was skipped by a test."""
+        self.skipped += skipped
+        self.exchange.waited_for += seconds
+        return self._check_age() or SEND
+
+
+def _as_it_is(error: Exception) -> Exception:
+    return error
+
+
+def _never_ends(headers: httpx.Headers) -> bool:
+    return headers.get("content-type", "").partition(";")[0].strip().lower() in STREAMING_TYPES

@@ -1,0 +1,90 @@
+"""What the transports of one client share: settings, the APIs that honour keys, the memory of keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from . import policy as _policy
+from ._memory import Memory
+from ._wire import Backend, Origin, origin_of, same_origin
+from .dialects import Dialect
+from .events import Listener
+
+if TYPE_CHECKING:
+    import httpx
+
+
+class Engine:
+    """Validated settings and shared state of one or several transports.
+
+    Raises:
+        ValueError: An origin is not of the form ``https://host[:port]``, or there is none.
+        TypeError: A setting has the wrong type.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        origins: str | Iterable[str] | Mapping[str, Dialect],
+        dialect: Dialect,
+        policy: _policy.RetryPolicy | None,
+        journal: object,
+        listeners: Iterable[Listener],
+    ) -> None:
+        self.backend = backend
+        self.policy = _policy.DEFAULT if policy is None else policy
+        if not isinstance(self.policy, _policy.RetryPolicy):
+            raise TypeError(f"policy must be a samekey.RetryPolicy, not {type(policy).__name__}")
+        if not isinstance(dialect, Dialect):
+            raise TypeError(f"dialect must be a samekey.Dialect, not {type(dialect).__name__}")
+        if journal is not None:
+            raise TypeError(f"journal must be a samekey journal, not {type(journal).__name__}")
+        self.listeners = tuple(listeners)
+        for listener in self.listeners:
+            if not callable(listener):
+                raise TypeError(f"a listener must be callable with one event; {listener!r} is not")
+        self.journal = journal
+        self.dialect = dialect
+        self.anywhere = isinstance(origins, str) and origins == "*"
+        self.origins: dict[Origin, Dialect] = {} if self.anywhere else self._read(origins)
+        self.memory = Memory()
+
+    def _read(self, origins: str | Iterable[str] | Mapping[str, Dialect]) -> dict[Origin, Dialect]:
+        if isinstance(origins, str):
+            raise ValueError(  # noqa: TRY004 - a str is an iterable of str, so it is the value that is wrong
+                f'origins must be "*", a collection such as [{origins!r}], or a mapping to dialects'
+            )
+        named = origins.items() if isinstance(origins, Mapping) else ((origin, self.dialect) for origin in origins)
+        found: dict[Origin, Dialect] = {}
+        for text, dialect in named:
+            if not isinstance(dialect, Dialect):
+                raise TypeError(f"origins maps {text!r} to a {type(dialect).__name__}; it must be a samekey.Dialect")
+            found[self.parse(text)] = dialect
+        if not found:
+            raise ValueError("origins is empty: name the APIs that honour idempotency keys")
+        return found
+
+    def parse(self, text: str) -> Origin:
+        """The origin that *text* names."""
+        if not isinstance(text, str):
+            raise TypeError(f"an origin must be a str such as 'https://api.example.com', not {type(text).__name__}")
+        try:
+            url = self.backend.URL(text)
+        except Exception as error:
+            raise ValueError(f"{text!r} is not an origin; write it like 'https://api.example.com'") from error
+        if url.scheme not in ("http", "https") or not url.host or url.path not in ("", "/"):
+            raise ValueError(f"{text!r} is not an origin; write it like 'https://api.example.com', without a path")
+        if url.userinfo or url.query or url.fragment:
+            raise ValueError(f"{text!r} has more than scheme, host and port; write 'https://api.example.com'")
+        return origin_of(url)
+
+    def dialect_for(self, url: httpx.URL) -> Dialect | None:
+        """How the API at *url* speaks; None if it was not named, and then samekey keeps out of the way."""
+        if self.anywhere:
+            return self.dialect
+        return self.origins.get(origin_of(url))
+
+    def names(self, then: Origin, first: Origin) -> bool:
+        """Whether a request to *first* may be repeated at *then* by a redirect."""
+        return same_origin(first, then) or then in self.origins

@@ -1,0 +1,265 @@
+"""The order of steps of one call: answers in, commands out.
+
+One object per call, without I/O: the drivers tell it what happened (`start`, `answered`, `failed`, `paced`)
+and do what it says next. Everything that must not be done in another order is ordered here: an attempt is open before
+it is sent, its age is checked before every send, an answer is judged before anything else is sent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from ._decide import (
+    TURNED_AWAY,
+    Again,
+    Deliver,
+    Ending,
+    Facts,
+    Limits,
+    Raise,
+    Reraise,
+    after_answer,
+    after_failure,
+    leaves_open,
+    pace,
+)
+from ._model import Failure, GaveUp, Kind, Outcome, Reading
+from ._report import Attempt, Report
+from ._state import KeyState, serial
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send the request (again)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Discard the last answer, wait, then send again."""
+
+    seconds: float
+
+
+Step: TypeAlias = "Send | Wait | Again | Ending"
+
+SEND = Send()
+
+
+class Exchange:
+    """One call: its attempts, and what is known of its operation."""
+
+    __slots__ = (
+        "_at_the_door", "_conflict_polls", "_deadline", "_kind", "_known", "_number", "_sent_at", "attempts",
+        "began", "gave_up", "keyed", "number", "outcome", "polls", "repeat", "repeatable", "replayed", "retry",
+        "retry_after", "state", "supported", "tries", "waited_for",
+    )  # fmt: skip
+
+    def __init__(self, state: KeyState, *, keyed: bool, repeatable: bool, retry: bool) -> None:
+        self.state = state
+        self.keyed = keyed
+        self.repeatable = repeatable
+        self.retry = retry
+        self.number = next(serial)
+        self.attempts: list[Attempt] = []
+        self.outcome: Outcome | None = None
+        self.replayed: bool | None = None
+        self.supported: bool | None = None
+        self.gave_up: GaveUp | None = None
+        self.retry_after: float | None = None
+        self.tries = 0
+        """Network attempts so far, the running one included."""
+        self.polls = 0
+        self.repeat = False
+        """An attempt before the running one may have reached the server with this key."""
+        self.waited_for = 0.0
+        self._conflict_polls = 0
+        self._at_the_door = True
+        self._kind = Kind.FIRST
+        self._known: Outcome | None = None
+        self._number = 0
+        self.began = self._sent_at = 0.0
+        self._deadline: float | None = None
+
+    def start(self, now: float, total_timeout: float | None) -> None:
+        """Begin the call, or go on with it when httpx sends its next leg (then the total time starts again)."""
+        if self.attempts:
+            self._kind = Kind.FOLLOW_UP
+            self.outcome = self.gave_up = self.retry_after = None
+        else:
+            self.began = now
+        self._deadline = None if total_timeout is None else now + total_timeout
+
+    def without_key(self) -> None:
+        """Httpx goes on with a request that carries no key (the GET after a 303); the operation's outcome stands."""
+        operation = self.state
+        self._known = self.outcome
+        self.keyed = False
+        self.repeatable = True
+        self.state = KeyState(operation.key, made_here=True, name=operation.name, scope=operation.scope)
+
+    def remaining(self, now: float) -> float | None:
+        """Seconds left of the total timeout; None without one."""
+        return None if self._deadline is None else self._deadline - now
+
+    def sending(self, now: float, wall: float) -> None:
+        """An attempt is about to be sent; from here on it is open."""
+        self._number = next(serial)
+        self._sent_at = now
+        if self._kind is Kind.POLL:
+            self.polls += 1
+        else:
+            self.tries += 1
+        state = self.state
+        state.open[self._number] = ""
+        self.repeat = bool(state.reached)
+        state.reached.add(self.number)
+        if state.first_sent is None:
+            state.first_sent = (now, wall)
+
+    def answered(self, status: int, reading: Reading, now: float, facts: Facts, retry_after: float | None) -> Step:
+        """A complete answer was read. *facts* has what the dialect says; the rest is filled in here."""
+        if status not in TURNED_AWAY:
+            self._at_the_door = False
+        facts = self._facts(facts)
+        still_open = leaves_open(reading, status, facts) if self.keyed else False
+        self._close("HTTPStatusError" if still_open else None)
+        self._note(now, status=status, verdict=reading.verdict, open=still_open)
+        self.replayed = reading.replayed
+        self.retry_after = retry_after
+        if reading.supported is not None:
+            self.supported = reading.supported
+        return self._limit(after_answer(reading, status, facts))
+
+    def succeeded(self, status: int, now: float, verdict: Reading) -> Deliver:
+        """The short way through `answered` for a plain success."""
+        self._at_the_door = False
+        self.state.open.pop(self._number, None)
+        self._note(now, status=status, verdict=verdict.verdict, open=False)
+        self.replayed = verdict.replayed
+        self.end(_EXECUTED)
+        return _EXECUTED
+
+    def failed(
+        self,
+        failure: Failure,
+        error: str,
+        message: str,
+        now: float,
+        facts: Facts,
+        status: int | None = None,
+        retry_after: float | None = None,
+    ) -> Step:
+        """The attempt ended without a complete answer; *status* is that of an answer that was cut."""
+        sent = failure not in (Failure.NEVER_SENT, Failure.PERMANENT)
+        if sent:
+            self._at_the_door = False
+        facts = self._facts(facts)
+        self._close((error if failure is Failure.UNKNOWN else "TransportError") if sent else None)
+        if not sent and self._at_the_door and not any(attempt.status for attempt in self.attempts):
+            self._unsend()
+        self._note(now, status=status, failure=failure, error=error, message=message, open=sent)
+        self.retry_after = retry_after
+        return self._limit(after_failure(failure, facts))
+
+    def _unsend(self) -> None:
+        """Nothing of this call has left: the key is as it was before."""
+        self.state.reached.discard(self.number)
+        if not self.state.reached:
+            self.state.first_sent = None
+
+    def _facts(self, facts: Facts) -> Facts:
+        return replace(
+            facts,
+            keyed=self.keyed,
+            repeatable=self.repeatable,
+            fresh=self.state.fresh(self.number),
+            open=self.state.open_besides(self._number),
+            at_the_door=self._at_the_door,
+        )
+
+    def _close(self, still_open: str | None) -> None:
+        # Taken out first, so that the newest ended attempt stands last.
+        self.state.open.pop(self._number, None)
+        if still_open is not None:
+            self.state.open[self._number] = still_open
+
+    def _note(self, now: float, **what: object) -> None:
+        number = len(self.attempts) + 1
+        started = self._sent_at - self.began
+        self.attempts.append(Attempt(number, self._kind, started, now - self._sent_at, **what))  # type: ignore[arg-type]
+
+    def _limit(self, step: Again | Ending) -> Step:
+        if not isinstance(step, Again):
+            return self.end(step)
+        if not self.retry:
+            return self.end(step.ending, GaveUp.RETRY_OFF)
+        return step
+
+    def paced(
+        self, again: Again, now: float, *, stopped: bool, backoff: float, longest_floor: float, least: float
+    ) -> Step:
+        """The strategies have spoken: *stopped* and *backoff* are theirs, *least* is the dialect's shortest wait."""
+        floor = max(self.retry_after or 0.0, least)
+        limits = Limits(stopped, backoff, floor, longest_floor, self.remaining(now), self._conflict_polls)
+        verdict = pace(again, limits)
+        if isinstance(verdict, GaveUp):
+            return self.end(again.ending, verdict)
+        self._kind = Kind.POLL if again.poll else Kind.RETRY
+        self._conflict_polls += again.conflict
+        return Wait(verdict)
+
+    @property
+    def running(self) -> int:
+        """The number of the newest attempt among all of the process."""
+        return self._number
+
+    def check_age(self, age_limit: float | None, age: float) -> Raise | None:
+        """Refuse to send a key that the server may have forgotten: it would execute again."""
+        if age_limit is None or age <= age_limit or not self.keyed:
+            return None
+        expired = Raise("KeyExpired", Outcome.UNKNOWN)
+        self.end(expired)
+        return expired
+
+    def reopen(self, error: str) -> None:
+        """The answer was handed on, and then broke off: the caller has it in part, so it counts as open again."""
+        self.state.open[self._number] = error
+
+    def refuse_hop(self) -> Raise:
+        """A redirect leads where the request must not be repeated."""
+        untouched = self._at_the_door and self.state.fresh(self.number) and not self.state.open
+        refused = Raise("NotSent", Outcome.NOT_SENT) if untouched else Raise("OutcomeUnknown", Outcome.UNKNOWN)
+        self.end(refused)
+        return refused
+
+    def end(self, ending: Ending, gave_up: GaveUp | None = None) -> Ending:
+        """Close the call: settle the operation if the ending does, and fold the outcome."""
+        state = self.state
+        if ending.outcome is Outcome.EXECUTED:
+            state.executed = True
+        if state.open and ending.outcome in (Outcome.EXECUTED, Outcome.REJECTED):
+            state.settle()
+        self.gave_up = gave_up
+        self.outcome = self._known or (Outcome.EXECUTED if state.executed else ending.outcome)
+        return ending
+
+    def report(self, now: float) -> Report:
+        """Everything known about the call so far."""
+        state = self.state
+        return Report(
+            key=state.key or None,
+            name=state.name,
+            outcome=self.outcome or state.outcome(),
+            replayed=self.replayed,
+            supported=self.supported,
+            attempts=tuple(self.attempts),
+            elapsed=max(0.0, now - self.began),
+            gave_up=self.gave_up,
+            retry_after=self.retry_after,
+        )
+
+
+_EXECUTED = Deliver(Outcome.EXECUTED)
+
+__all__ = ["SEND", "Again", "Deliver", "Ending", "Exchange", "Raise", "Reraise", "Send", "Step", "Wait"]

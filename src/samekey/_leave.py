@@ -1,0 +1,84 @@
+"""After the last attempt: what the caller gets, and what is remembered."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ._decide import Raise, Reraise
+from ._memory import Unresolved
+from ._model import Failure
+from ._options import EXTENSION
+from ._outgoing import credentials
+from ._raising import ending_error, local_error
+from ._telling import tell_finished
+from ._trail import Told
+
+if TYPE_CHECKING:
+    import httpx
+
+    from ._call import Call
+
+
+def deliver(call: Call) -> httpx.Response:
+    """The answer, with its report."""
+    response, told = call.response, _told(call)
+    status = response.status_code
+    if status in (401, 407) or 300 <= status < 400:
+        told.report()  # made now, since httpx may go on with the call
+        call.the_trail.pending = True
+    response.extensions[EXTENSION] = told
+    return response  # type: ignore[no-any-return]
+
+
+def error_for(call: Call, ending: Raise | Reraise) -> BaseException:
+    """The exception to raise; a `Reraise` gives the attempt's own, with the report noted on it."""
+    report = _told(call).report()
+    if isinstance(ending, Raise):
+        error: BaseException = ending_error(call, ending, report)
+    else:
+        assert call.error is not None
+        error = call.error
+        error.samekey_report = report  # type: ignore[attr-defined]
+    call.raised = type(error).__name__
+    return error
+
+
+def leave(call: Call) -> None:
+    """The call is over, whichever way: an answer, an error, or broken off between two attempts."""
+    state = call.exchange.state
+    if call.exchange.keyed and state.open:
+        state.bind(call.the_trail.fingerprint)
+        remember(call)
+    told = call.the_trail.told or _told(call)
+    if call.operation is not None:
+        call.operation.told = told
+    tell_finished(call)
+
+
+def rest_failed(call: Call, error: Exception) -> Exception:
+    """What to raise when the part of an answer that was not read ahead breaks off in the caller's hands."""
+    failure, name = call.engine.backend.classify(error, replayable=True)
+    if failure is Failure.UNFORESEEN:
+        return error
+    call.exchange.reopen(name)
+    remember(call)
+    call.error = error
+    return local_error(call, "OutcomeUnknown", _told(call).report(), situation=name)
+
+
+def remember(call: Call) -> None:
+    """Keep what is open, so that whoever comes back with the same key or the same request finds it."""
+    state, memory, trail = call.exchange.state, call.engine.memory, call.the_trail
+    ttl: Any = call.engine.policy.unresolved_ttl
+    if trail.automatic and ttl:
+        now = call.now()
+        entry = Unresolved(state, now, now + ttl, credentials(call.request))
+        memory.remember((state.scope, trail.fingerprint), entry, first=call.taken is not None)
+    else:
+        with memory.lock:
+            memory.state_of(state)
+
+
+def _told(call: Call) -> Told:
+    call.the_trail.told = told = Told(call.exchange, call.now())
+    return told

@@ -1,0 +1,113 @@
+"""What one engine remembers of keys and of calls that ended unknown; both bounded."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections import OrderedDict, deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ._state import KeyState
+
+MAX_KEYS = 4096
+"""Keys given by callers, or of unresolved calls, whose binding is remembered."""
+MAX_UNRESOLVED = 1024
+"""Calls without an operation that ended unknown and are remembered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unresolved:
+    """An auto-keyed call that ended with something open."""
+
+    state: KeyState
+    since: float
+    until: float
+    credentials: bytes
+    """Digest of the Authorization it was sent with."""
+
+
+Identity = tuple[str | None, str]
+
+
+class Memory:
+    """Key -> state for keys that come back, and fingerprint -> unresolved calls, oldest first."""
+
+    def __init__(self) -> None:
+        self.keys: OrderedDict[Identity, KeyState] = OrderedDict()
+        self.unresolved: OrderedDict[Identity, deque[Unresolved]] = OrderedDict()
+        self.lock = threading.Lock()
+        self._kept = 0
+        _memories.add(self)
+
+    def state_of(self, state: KeyState) -> KeyState:
+        """The state already known for this key, or *state*, from now on."""
+        identity = (state.scope, state.key)
+        known = self.keys.get(identity)
+        if known is None:
+            known = self.keys[identity] = state
+            if len(self.keys) > MAX_KEYS:
+                self.keys.popitem(last=False)
+        else:
+            self.keys.move_to_end(identity)
+        return known
+
+    def remember(self, identity: Identity, entry: Unresolved, *, first: bool = False) -> None:
+        """Keep an unresolved call; *first* puts one back that was taken."""
+        with self.lock:
+            self.state_of(entry.state)
+            entries = self.unresolved.setdefault(identity, deque())
+            if any(entry.state is kept.state for kept in entries):
+                return
+            if first:
+                entries.appendleft(entry)
+            else:
+                entries.append(entry)
+            self.unresolved.move_to_end(identity)
+            self._kept += 1
+            if self._kept > MAX_UNRESOLVED:
+                stalest = next(iter(self.unresolved))
+                self._drop(stalest, self.unresolved[stalest][0])
+
+    def oldest(self, identity: Identity, now: float) -> Unresolved | None:
+        """The oldest call with this fingerprint that is still open; those settled or outlived are dropped.
+
+        The caller holds the lock.
+        """
+        for entry in list(self.unresolved.get(identity, ())):
+            if entry.until > now and entry.state.open:
+                return entry
+            self._drop(identity, entry)
+        return None
+
+    def take(self, identity: Identity, entry: Unresolved) -> None:
+        """Give an entry to the call that goes on with it. The caller holds the lock."""
+        self._drop(identity, entry)
+
+    def _drop(self, identity: Identity, entry: Unresolved) -> None:
+        entries = self.unresolved[identity]
+        entries.remove(entry)
+        self._kept -= 1
+        if not entries:
+            del self.unresolved[identity]
+
+    def forget(self) -> None:
+        """Start anew in a forked child: the parent's calls are not the child's, and its lock may be held for ever."""
+        self.lock = threading.Lock()
+        self._kept = 0
+        self.keys.clear()
+        self.unresolved.clear()
+
+
+_memories: weakref.WeakSet[Memory] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for memory in list(_memories):
+        memory.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

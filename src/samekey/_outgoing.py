@@ -1,0 +1,59 @@
+"""The request for the wire: a copy of the caller's, with the key on it and its timeouts cut."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+from ._wire import clipped
+from .dialects import JsonField, RepeatabilityHeaders
+
+if TYPE_CHECKING:
+    import httpx
+
+    from ._call import Call
+
+
+def outgoing(call: Call, now: float) -> httpx.Request:
+    """The next attempt's request. The caller's own is never changed: editing it in place would race between threads."""
+    request, exchange = call.request, call.exchange
+    headers = request.headers.copy()
+    stream = _body(call, headers) if call.replayable else call.body
+    if exchange.keyed:
+        _put_key(call, headers)
+    timeout = clipped(request.extensions.get("timeout", {}), exchange.remaining(now))
+    extensions = {**request.extensions, "timeout": timeout}
+    make = call.engine.backend.Request
+    return make(request.method, request.url, headers=headers, stream=stream, extensions=extensions)
+
+
+def _put_key(call: Call, headers: httpx.Headers) -> None:
+    carrier, state = call.dialect.carrier, call.exchange.state
+    if isinstance(carrier, JsonField):
+        return
+    if carrier.name not in headers:
+        headers[carrier.name] = carrier.encode(state.key)
+    if isinstance(carrier, RepeatabilityHeaders) and state.first_sent and carrier.date_name not in headers:
+        headers[carrier.date_name] = carrier.date(state.first_sent[1])
+
+
+def _body(call: Call, headers: httpx.Headers) -> Any:
+    """The body of every attempt; the length is mended where what the caller announced is wrong for it."""
+    carrier, state = call.dialect.carrier, call.exchange.state
+    body: bytes | None = None
+    if call.exchange.keyed and state.snapshot is not None:
+        headers["content-type"], body = state.snapshot
+    if call.exchange.keyed and isinstance(carrier, JsonField):
+        body = carrier.insert(call.content() if body is None else body, state.key)
+    if body is None and not call.unread:
+        return call.body
+    body = call.content() if body is None else body
+    if headers.get("content-length", str(len(body))) != str(len(body)):
+        headers["content-length"] = str(len(body))
+    return call.engine.backend.ByteStream(body)
+
+
+def credentials(request: httpx.Request) -> bytes:
+    """Digest of the Authorization bytes, to tell two accounts apart without keeping them."""
+    values = [value for name, value in request.headers.raw if name.lower() == b"authorization"]
+    return hashlib.sha256(b"\0".join(values)).digest()

@@ -1,0 +1,82 @@
+"""From an ending to the exception that the caller sees."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from ._decide import Raise
+from ._messages import message
+from .errors import AlreadyExecuted, IdempotencyError, OutcomeUnknown, paired
+
+if TYPE_CHECKING:
+    from ._call import Call
+    from ._report import Report
+
+NEVER_SENT_CLASSES = frozenset({"ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "UnsupportedProtocol"})
+"""Callers treat these as safe to repeat, so an unknown outcome never wears one of them."""
+
+
+def ending_error(call: Call, ending: Raise, report: Report) -> IdempotencyError:
+    """The error a call ends in."""
+    response = _readable(call)
+    status = None if response is None else response.status_code
+    evidence = getattr(call.reading, "evidence", None) if response is not None else None
+    kind = paired(ending.error, call.engine.backend.name, _situation(call, ending.error, response))
+    error = _make(call, kind, message(ending.error, report, status, evidence), report, response)
+    if isinstance(error, AlreadyExecuted):
+        error.resource = call.reading.resource
+    if ending.cause is not None:
+        refusal = paired(ending.cause, call.engine.backend.name, "HTTPStatusError")
+        error.__cause__ = _make(call, refusal, message(ending.cause, report, status, evidence), report, response)
+    elif call.error is not None:
+        error.__cause__ = call.error
+    return error
+
+
+def local_error(
+    call: Call, kind: str, report: Report, text: str | None = None, situation: str | None = None
+) -> IdempotencyError:
+    """An error found on this side, without an answer."""
+    situation = situation or _situation(call, kind, None)
+    error = _make(
+        call, paired(kind, call.engine.backend.name, situation), text or message(kind, report, None, None), report, None
+    )
+    error.__cause__ = call.error
+    return error
+
+
+def _make(call: Call, kind: type[IdempotencyError], text: str, report: Report, response: Any) -> IdempotencyError:
+    state = call.exchange.state
+    return kind(text, key=state.key or None, name=state.name, report=report, request=call.request, response=response)
+
+
+def _situation(call: Call, kind: str, response: Any) -> str:
+    """The name of the HTTP library's class that fits: for an unknown outcome, that of the last open attempt."""
+    answered = None if response is None else "HTTPStatusError"
+    if issubclass(paired(kind, "", ""), OutcomeUnknown):
+        return call.exchange.state.last_open() or answered or "TransportError"
+    attempts = call.exchange.attempts
+    failed = attempts[-1].error if attempts and kind == "NotSent" and call.error is not None else None
+    return answered or failed or "RequestError"
+
+
+def _readable(call: Call) -> Any:
+    """The answer that decided, its body read as far as it was kept, tied to the caller's request."""
+    response = call.response
+    if response is None:
+        return None
+    make = call.engine.backend.Response
+    stream = call.engine.backend.ByteStream(call.raw or b"")
+    headers = response.headers
+    if call.decoded:
+        headers = [(name, value) for name, value in headers.multi_items() if name.lower() != "content-encoding"]
+    kept = make(
+        response.status_code, headers=headers, stream=stream, request=call.request, extensions=response.extensions
+    )
+    try:
+        kept.read()
+    except Exception:  # noqa: BLE001 - a broken encoding must not hide the error that is about to be raised
+        kept = make(response.status_code, content=call.raw, request=call.request)
+    kept.elapsed = timedelta(seconds=call.exchange.attempts[-1].elapsed)
+    return kept

@@ -1,0 +1,61 @@
+"""From a call to the events that its listeners see."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+from ._keys import digest
+from .events import AttemptFinished, CallFinished, DuplicateSuspected, Event, tell
+
+if TYPE_CHECKING:
+    from ._call import Call
+
+
+def tell_of(call: Call, kind: type[Event], **values: object) -> None:
+    """Hand an event about *call* to the listeners, if there are any."""
+    if not call.engine.listeners:
+        return
+    state, url = call.exchange.state, call.request.url
+    where = f"{url.scheme}://{url.netloc.decode('ascii')}{url.raw_path.decode('ascii').partition('?')[0]}"
+    key = digest(state.key) if state.key else None
+    about: dict[str, Any] = {"key": key, "name": state.name, "method": call.request.method, "url": where, **values}
+    tell(call.engine.listeners, kind(**about))
+
+
+def tell_attempt(call: Call) -> None:
+    """The newest attempt has ended."""
+    if call.engine.listeners:
+        tell_of(call, AttemptFinished, attempt=call.exchange.attempts[-1])
+
+
+def tell_finished(call: Call) -> None:
+    """The call has ended."""
+    if not call.engine.listeners:
+        return
+    report = call.exchange.report(call.now())
+    tell_of(
+        call,
+        CallFinished,
+        outcome=report.outcome,
+        replayed=report.replayed,
+        attempts=len(report.attempts),
+        elapsed=report.elapsed,
+        gave_up=report.gave_up,
+        error=call.raised,
+    )
+
+
+def suspect(call: Call, replayed: bool | None) -> None:
+    """Look for signs in a success that the server executed twice under one key."""
+    exchange, trail = call.exchange, call.trail
+    state = exchange.state
+    if replayed is False and state.open_besides(exchange.running):
+        tell_of(call, DuplicateSuspected, reason="the server says that this answer is not a replay")
+    if trail is None or trail.automatic or call.raw is None:
+        return  # a key of one call alone has one success
+    answer = hashlib.sha256(b"%d " % call.response.status_code + call.raw).hexdigest()
+    if state.answer is None:
+        state.answer = answer
+    elif state.answer != answer:
+        tell_of(call, DuplicateSuspected, reason="a second answer differs from the first")

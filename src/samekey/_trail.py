@@ -1,0 +1,78 @@
+"""What a request carries in its extensions, so that its redirects, auth legs and repeats belong to its operation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ._keys import fingerprint, is_multipart
+from ._state import serial
+
+if TYPE_CHECKING:
+    from ._exchange import Exchange
+    from ._report import Report
+    from ._wire import Origin
+
+
+class Trail:
+    """One call, as its request remembers it. It knows no request, so that nothing is kept alive by it but bytes."""
+
+    __slots__ = (
+        "_fingerprint", "automatic", "body", "content_type", "exchange", "method", "origin", "pending",
+        "replayable", "scope_values", "told", "url",
+    )  # fmt: skip
+
+    def __init__(
+        self, exchange: Exchange, method: str, origin: Origin, url: tuple[bytes, ...], *, automatic: bool
+    ) -> None:
+        self.exchange = exchange
+        self.method = method
+        self.origin = origin
+        self.url = url
+        self.automatic = automatic
+        """The key was made for this very request, without an operation."""
+        self.body: Any = None
+        """The caller's body, a stream that can be read any number of times."""
+        self.content_type = ""
+        self.scope_values: tuple[str, ...] = ()
+        self.replayable = True
+        self.pending = False
+        """The last answer was handed to httpx, which may go on with it: a 401, a 407 or a redirect."""
+        self.told: Told | None = None
+        self._fingerprint: str | None = None
+
+    @property
+    def fingerprint(self) -> str:
+        """Digest of the request; made when it is first needed."""
+        if self._fingerprint is None:
+            if self.replayable:
+                body = b"".join(self.body)
+                self._fingerprint = fingerprint(self.method, self.url, body, self.content_type, self.scope_values)
+            else:
+                self._fingerprint = f"streamed-{next(serial)}"  # equals no other
+        return self._fingerprint
+
+    @property
+    def rebuilt_differently(self) -> bool:
+        """Whether building the same request again gives other bytes."""
+        return is_multipart(self.content_type)
+
+    def report(self) -> Report | None:
+        """The report of the call, for `samekey.report`."""
+        return None if self.told is None else self.told.report()
+
+
+class Told:
+    """Makes the report of an ended call when somebody asks for it."""
+
+    __slots__ = ("_exchange", "_report", "_until")
+
+    def __init__(self, exchange: Exchange, until: float) -> None:
+        self._exchange = exchange
+        self._until = until
+        self._report: Report | None = None
+
+    def report(self) -> Report:
+        """The report, the same object each time."""
+        if self._report is None:
+            self._report = self._exchange.report(self._until)
+        return self._report

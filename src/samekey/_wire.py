@@ -1,0 +1,245 @@
+"""HTTP library objects to vocabulary and back, without I/O; the same for httpx and httpx2."""
+
+from __future__ import annotations
+
+import email.utils
+import math
+import ssl
+from collections.abc import AsyncIterator, Callable, Iterator
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from ._model import Answer, Failure
+
+if TYPE_CHECKING:
+    import httpx
+
+CLASSIFIED_BODY = 64 * 1024
+"""Bytes of an answer that is no success which are read, looked at, and drained when it is discarded."""
+
+STREAMING_TYPES = (
+    "text/event-stream", "application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines",
+    "application/json-seq", "multipart/x-mixed-replace",
+)  # fmt: skip
+"""Media types of answers that may never end; they are handed on unread."""
+
+SHORTEST_TIMEOUT = 0.001
+"""Seconds; zero would mean "do not wait at all" to a socket."""
+
+NEVER_SENT = ("ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError")
+PERMANENT = ("UnsupportedProtocol", "LocalProtocolError")
+
+
+class Backend:
+    """The classes of one HTTP library, and what its exceptions mean."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self.name = module.__name__
+        self.Request: type[httpx.Request] = module.Request
+        self.Response: type[httpx.Response] = module.Response
+        self.Headers: type[httpx.Headers] = module.Headers
+        self.URL: type[httpx.URL] = module.URL
+        self.ByteStream: type[httpx.ByteStream] = module.ByteStream
+        self.HTTPStatusError: type[httpx.HTTPStatusError] = module.HTTPStatusError
+        self.ReadTimeout: type[httpx.ReadTimeout] = module.ReadTimeout
+        self.StreamConsumed: type[httpx.StreamConsumed] = module.StreamConsumed
+        self.Rest: type[Any] = type("Rest", (Rest, module.SyncByteStream, module.AsyncByteStream), {})
+        self._errors: type[Exception] = module.RequestError
+        self._never_sent = tuple(getattr(module, name) for name in NEVER_SENT)
+        self._permanent = tuple(getattr(module, name) for name in PERMANENT)
+        self._names = {
+            value: name
+            for name, value in vars(module).items()
+            if isinstance(value, type) and issubclass(value, module.RequestError)
+        }
+
+    def classify(self, error: BaseException, *, replayable: bool) -> tuple[Failure, str]:
+        """What *error* says of the attempt, and the name of the library's own class for the situation.
+
+        *replayable* is False for a body that was streamed past us: then a local protocol error may have come after a
+        part of the request had left.
+        """
+        if not isinstance(error, Exception):
+            return Failure.CANCELLED, type(error).__name__
+        if not isinstance(error, self._errors):
+            return Failure.UNFORESEEN, type(error).__name__
+        name = next((self._names[base] for base in type(error).__mro__ if base in self._names), "RequestError")
+        if isinstance(error, self._never_sent):
+            return (Failure.PERMANENT if _untrusted(error) else Failure.NEVER_SENT), name
+        if isinstance(error, self._permanent):
+            streamed = name == "LocalProtocolError" and not replayable
+            return (Failure.UNKNOWN if streamed else Failure.PERMANENT), name
+        return (Failure.NEVER_SENT if _refused_stream(error) else Failure.UNKNOWN), name
+
+
+def _untrusted(error: BaseException) -> bool:
+    """Whether the certificate did not verify: no retry will mend that."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return True
+        cause = cause.__cause__ or cause.__context__
+    return False
+
+
+def _refused_stream(error: BaseException) -> bool:
+    """Whether HTTP/2 proves that the request was not processed (RFC 9113, sections 6.8 and 8.7)."""
+    arguments = getattr(error.__cause__, "args", None) or (None,)
+    event = arguments[0]
+    refused: bool = getattr(event, "error_code", None) == 7 and type(event).__name__ == "StreamReset"
+    none_processed: bool = (
+        getattr(event, "last_stream_id", None) == 0 and type(event).__name__ == "ConnectionTerminated"
+    )
+    return refused or none_processed
+
+
+Origin = tuple[bytes, bytes, int | None]
+
+
+def origin_of(url: httpx.URL) -> Origin:
+    """Scheme, host and port; the port is None where it is the scheme's default."""
+    return url.raw_scheme, url.raw_host, url.port
+
+
+def same_origin(first: Origin, then: Origin) -> bool:
+    """Equal, or the step from http to https on one host."""
+    if first == then:
+        return True
+    upgraded = first[0] == b"http" and then[0] == b"https" and first[1] == then[1]
+    return upgraded and first[2] in (None, then[2])
+
+
+def clipped(timeout: dict[str, float | None], remaining: float | None) -> dict[str, float | None]:
+    """Per-operation timeouts cut to what is left of the total timeout."""
+    if remaining is None:
+        return timeout
+    most = max(remaining, SHORTEST_TIMEOUT)
+    values = timeout.values()
+    if len(timeout) == 4 and None not in values and max(values) <= most:  # type: ignore[type-var,operator]
+        return timeout
+    parts = ("connect", "read", "write", "pool")
+    return {part: most if (own := timeout.get(part)) is None else min(own, most) for part in parts}
+
+
+def longest_attempt(timeout: dict[str, float | None], remaining: float | None) -> float:
+    """Seconds an attempt may take by its own timeouts, as far as anything bounds it."""
+    own = [timeout.get(part) for part in ("pool", "connect", "write", "read")]
+    bound = math.inf if None in own else sum(part for part in own if part is not None)
+    bound = min(bound, math.inf if remaining is None else remaining)
+    return bound if math.isfinite(bound) else 0.0
+
+
+def decoded_answer(backend: Backend, response: httpx.Response, raw: bytes, *, complete: bool, encoded: bool) -> Answer:
+    """The answer as the classifier sees it: lower-case headers and the decoded body, or its first part."""
+    headers = tuple((name.lower(), value) for name, value in response.headers.multi_items())
+    body = raw[:CLASSIFIED_BODY]
+    if body and encoded and "content-encoding" in response.headers:
+        try:
+            body = backend.Response(200, headers=response.headers, stream=backend.ByteStream(body)).read()
+        except Exception:  # noqa: BLE001 - whatever a broken encoding does, the status still stands
+            body = b""
+    return Answer(response.status_code, headers, body[:CLASSIFIED_BODY], complete and len(raw) <= CLASSIFIED_BODY)
+
+
+def retry_after(headers: httpx.Headers, wall: float) -> float | None:
+    """Seconds the server asks to wait, from `retry-after-ms` (which wins), its Azure name, or `Retry-After`.
+
+    A date is compared with the server's own `Date`, so that a wrong local clock does no harm. Anything malformed,
+    negative or not finite is as if it were not there.
+    """
+    for name, unit in (("retry-after-ms", 0.001), ("x-ms-retry-after-ms", 0.001), ("retry-after", 1.0)):
+        text = headers.get(name)
+        if text is None:
+            continue
+        seconds = _number(text.strip())
+        if seconds is not None:
+            return seconds * unit
+        if name == "retry-after" and (then := _date(text)) is not None:
+            now = _date(headers.get("date", ""))
+            return max(0.0, then - (wall if now is None else now))
+    return None
+
+
+def _number(text: str) -> float | None:
+    if not text[:1].isdigit() or not text.isascii():
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and "_" not in text else None
+
+
+def _date(text: str) -> float | None:
+    try:
+        parsed = email.utils.parsedate_tz(text)
+        return None if parsed is None else float(email.utils.mktime_tz(parsed))
+    except (ValueError, OverflowError, TypeError, IndexError):
+        return None
+
+
+def is_form(headers: httpx.Headers) -> bool:
+    """Whether the body is an HTML form."""
+    content_type: str = headers.get("content-type", "")
+    return content_type.lower().startswith("application/x-www-form-urlencoded")
+
+
+def is_token_request(form: bytes) -> bool:
+    """Whether a form is an OAuth 2 token request (RFC 6749, section 4): it has a `grant_type`."""
+    return form.startswith(b"grant_type=") or b"&grant_type=" in form
+
+
+class Rest:
+    """A body of which the first part was read ahead: that part, then the rest of its stream; once.
+
+    `Backend.Rest` mixes it with the library's own stream classes.
+    """
+
+    def __init__(
+        self,
+        first: bytes,
+        rest: Any,
+        source: Any,
+        failed: Callable[[Exception], Exception],
+        spent: Callable[[], Exception],
+    ) -> None:
+        self._first = first
+        self._rest = rest
+        self._source = source
+        self._failed = failed
+        self._spent: Callable[[], Exception] | None = None
+        self._when_spent = spent
+
+    def _begin(self) -> bytes:
+        if self._spent is not None:
+            raise self._spent()
+        self._spent = self._when_spent
+        first, self._first = self._first, b""
+        return first
+
+    def __iter__(self) -> Iterator[bytes]:
+        if first := self._begin():
+            yield first
+        try:
+            yield from self._rest
+        except Exception as error:  # noqa: BLE001 - translated, never swallowed
+            raise self._failed(error) from error.__cause__
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        if first := self._begin():
+            yield first
+        try:
+            async for part in self._rest:
+                yield part
+        except Exception as error:  # noqa: BLE001 - translated, never swallowed
+            raise self._failed(error) from error.__cause__
+
+    def close(self) -> None:
+        """Close what the rest is read from."""
+        if hasattr(self._source, "close"):
+            self._source.close()
+
+    async def aclose(self) -> None:
+        """Close what the rest is read from."""
+        if hasattr(self._source, "aclose"):
+            await self._source.aclose()
