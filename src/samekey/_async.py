@@ -39,7 +39,7 @@ class AsyncDriver:
         if call is None:
             response: httpx.Response = await self._inner.handle_async_request(request)
             return response
-        if call.unread and call.trail is None:
+        if call.unread:
             await self._load(call)
         bind(call)
         try:

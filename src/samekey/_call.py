@@ -10,7 +10,7 @@ from ._decide import UNKNOWN, Again, Facts, Raise, Reraise
 from ._exchange import SEND, Exchange, Step, Wait
 from ._leave import rest_failed
 from ._memory import Unresolved
-from ._model import Failure, Verdict
+from ._model import Failure, Reading, Verdict
 from ._options import Options
 from ._outgoing import outgoing
 from ._report import CALL
@@ -23,10 +23,12 @@ from ._wire import (
     STREAMING_TYPES,
     decoded_answer,
     longest_attempt,
+    media_type,
     origin_of,
     retry_after,
 )
 from .dialects import Dialect, JsonField, classify
+from .dialects._plain import PLAIN_SUCCESS, plain_success
 from .events import CallStarted, MismatchFound, WaitScheduled
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ class Call:
     """A request on its way through one transport."""
 
     __slots__ = (
-        "body", "decoded", "dialect", "earlier", "engine", "error", "exchange", "given", "keyed", "operation",
+        "body", "decoded", "dialect", "earlier", "engine", "error", "exchange", "first_leg", "given", "keyed", "operation",
         "options", "raised", "raw", "reading", "repeatable", "replayable", "request", "response", "skipped",
         "taken", "trail", "unread",
     )  # fmt: skip
@@ -62,6 +64,7 @@ class Call:
         self.taken: Unresolved | None = None
         """The unresolved call that this one goes on with."""
         self.given: str | None = None
+        self.first_leg = trail is None
         self.keyed = False
         self.repeatable = False
         self.replayable = True
@@ -116,14 +119,12 @@ class Call:
         request, options = self.request, self.options
         retry = options.retry and self.replayable
         self.exchange = Exchange(state, keyed=self.keyed, repeatable=self.repeatable, retry=retry)
-        url = request.url
-        target = (url.raw_scheme, url.raw_host, b"%d" % (url.port or 0), url.raw_path)
-        self.trail = trail = Trail(self.exchange, request.method, origin_of(url), target, automatic=automatic)
+        origin, path = origin_of(request.url), request.url.raw_path
+        self.trail = trail = Trail(self.exchange, request.method, origin, path, automatic=automatic)
         trail.body = self.body
         trail.replayable = self.replayable
-        trail.content_type = request.headers.get("content-type", "")
-        if self.dialect.scope_headers:
-            trail.scope_values = tuple(request.headers.get(name, "") for name in self.dialect.scope_headers)
+        trail.headers = request.headers
+        trail.scope_headers = self.dialect.scope_headers
         request.extensions[CALL] = trail
 
     def outgoing(self) -> httpx.Request:
@@ -189,7 +190,7 @@ class Call:
             return None
         if not 200 <= response.status_code < 300:
             return None if response.status_code == 101 else CLASSIFIED_BODY
-        if not self.options.buffer_response or _never_ends(response.headers):
+        if not self.options.buffer_response or media_type(response.headers.raw) in STREAMING_TYPES:
             return None
         return self.engine.policy.max_response_buffer
 
@@ -217,6 +218,8 @@ class Call:
         """Judge the answer."""
         response, exchange = self.response, self.exchange
         status = response.status_code
+        if exchange.keyed and self.raw is not None and plain_success(response, self.raw, self.dialect):
+            return self._succeeded(status, PLAIN_SUCCESS)
         complete = self.raw is not None and not isinstance(response.stream, self.engine.backend.Rest)
         answer = decoded_answer(
             self.engine.backend, response, self.raw or b"", complete=complete, encoded=not self.decoded
@@ -224,18 +227,22 @@ class Call:
         fresh = exchange.state.fresh(exchange.number)
         self.reading = reading = classify(answer, self.dialect, fresh=fresh, repeat=exchange.repeat)
         if exchange.keyed and reading.verdict is Verdict.OK:
-            suspect(self, reading.replayed)
-            step: Step = exchange.succeeded(status, self.now(), reading)
-            if self.raw is None and status != 101:
-                # Handed on unread; if it breaks off, the caller must not take that for a failure.
-                self.has_read(b"", response.stream)
-        else:
-            hint = max(filter(None, (retry_after(response.headers, _pause.wall()), reading.delay)), default=None)
-            dialect = self.dialect
-            facts = Facts(settles=dialect.settles(status), believe_done=dialect.believe_done)
-            step = exchange.answered(status, reading, self.now(), facts, hint)
-            if reading.verdict is Verdict.MISMATCH and exchange.keyed:
-                tell_of(self, MismatchFound, local=False)
+            return self._succeeded(status, reading)
+        hint = max(filter(None, (retry_after(response.headers, _pause.wall()), reading.delay)), default=None)
+        dialect = self.dialect
+        facts = Facts(settles=dialect.settles(status), believe_done=dialect.believe_done)
+        step = exchange.answered(status, reading, self.now(), facts, hint)
+        if reading.verdict is Verdict.MISMATCH and exchange.keyed:
+            tell_of(self, MismatchFound, local=False)
+        tell_attempt(self)
+        return step
+
+    def _succeeded(self, status: int, reading: Reading) -> Step:
+        suspect(self, reading.replayed)
+        step = self.exchange.succeeded(status, self.now(), reading)
+        if self.raw is None and status != 101:
+            # Handed on unread; if it breaks off, the caller must not take that for a failure.
+            self.has_read(b"", self.response.stream)
         tell_attempt(self)
         return step
 
@@ -284,7 +291,3 @@ class Call:
 
 def _as_it_is(error: Exception) -> Exception:
     return error
-
-
-def _never_ends(headers: httpx.Headers) -> bool:
-    return headers.get("content-type", "").partition(";")[0].strip().lower() in STREAMING_TYPES

@@ -8,7 +8,7 @@ it is sent, its age is checked before every send, an answer is judged before any
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from ._decide import (
     TURNED_AWAY,
@@ -50,7 +50,7 @@ class Exchange:
     """One call: its attempts, and what is known of its operation."""
 
     __slots__ = (
-        "_at_the_door", "_conflict_polls", "_deadline", "_kind", "_known", "_number", "_sent_at", "attempts",
+        "_at_the_door", "_conflict_polls", "_deadline", "_kind", "_known", "_log", "_number", "_sent_at",
         "began", "gave_up", "keyed", "number", "outcome", "polls", "repeat", "repeatable", "replayed", "retry",
         "retry_after", "state", "supported", "tries", "waited_for",
     )  # fmt: skip
@@ -61,7 +61,7 @@ class Exchange:
         self.repeatable = repeatable
         self.retry = retry
         self.number = next(serial)
-        self.attempts: list[Attempt] = []
+        self._log: list[tuple[Any, ...]] = []
         self.outcome: Outcome | None = None
         self.replayed: bool | None = None
         self.supported: bool | None = None
@@ -83,7 +83,7 @@ class Exchange:
 
     def start(self, now: float, total_timeout: float | None) -> None:
         """Begin the call, or go on with it when httpx sends its next leg (then the total time starts again)."""
-        if self.attempts:
+        if self._log:
             self._kind = Kind.FOLLOW_UP
             self.outcome = self.gave_up = self.retry_after = None
         else:
@@ -124,19 +124,19 @@ class Exchange:
         facts = self._facts(facts)
         still_open = leaves_open(reading, status, facts) if self.keyed else False
         self._close("HTTPStatusError" if still_open else None)
-        self._note(now, status=status, verdict=reading.verdict, open=still_open)
+        self._note(now, status, reading.verdict, None, None, None, still_open)
         self.replayed = reading.replayed
         self.retry_after = retry_after
         if reading.supported is not None:
             self.supported = reading.supported
         return self._limit(after_answer(reading, status, facts))
 
-    def succeeded(self, status: int, now: float, verdict: Reading) -> Deliver:
+    def succeeded(self, status: int, now: float, reading: Reading) -> Deliver:
         """The short way through `answered` for a plain success."""
         self._at_the_door = False
         self.state.open.pop(self._number, None)
-        self._note(now, status=status, verdict=verdict.verdict, open=False)
-        self.replayed = verdict.replayed
+        self._note(now, status, reading.verdict)
+        self.replayed = reading.replayed
         self.end(_EXECUTED)
         return _EXECUTED
 
@@ -158,7 +158,7 @@ class Exchange:
         self._close((error if failure is Failure.UNKNOWN else "TransportError") if sent else None)
         if not sent and self._at_the_door and not any(attempt.status for attempt in self.attempts):
             self._unsend()
-        self._note(now, status=status, failure=failure, error=error, message=message, open=sent)
+        self._note(now, status, None, failure, error, message, sent)
         self.retry_after = retry_after
         return self._limit(after_failure(failure, facts))
 
@@ -184,10 +184,13 @@ class Exchange:
         if still_open is not None:
             self.state.open[self._number] = still_open
 
-    def _note(self, now: float, **what: object) -> None:
-        number = len(self.attempts) + 1
-        started = self._sent_at - self.began
-        self.attempts.append(Attempt(number, self._kind, started, now - self._sent_at, **what))  # type: ignore[arg-type]
+    @property
+    def attempts(self) -> tuple[Attempt, ...]:
+        """The attempts that have ended, oldest first; made when somebody asks."""
+        return tuple(Attempt(number, *row) for number, row in enumerate(self._log, 1))
+
+    def _note(self, now: float, *what: Any) -> None:
+        self._log.append((self._kind, self._sent_at - self.began, now - self._sent_at, *what))
 
     def _limit(self, step: Again | Ending) -> Step:
         if not isinstance(step, Again):
@@ -253,7 +256,7 @@ class Exchange:
             outcome=self.outcome or state.outcome(),
             replayed=self.replayed,
             supported=self.supported,
-            attempts=tuple(self.attempts),
+            attempts=self.attempts,
             elapsed=max(0.0, now - self.began),
             gave_up=self.gave_up,
             retry_after=self.retry_after,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
 MAX_KEY_BYTES = 1024
 """No documented API takes a longer key; a dialect usually allows far less."""
 
+_uuid7: Callable[[], UUID] | None = None
 _NAMESPACE = "6f5b8b0e-6d1c-5a43-9c56-3b1f0d4f7a11"
 
 
@@ -21,9 +23,12 @@ def new_key() -> str:
         36 characters, such as ``"019890c5-7d2e-7c41-9d3a-0a4b6f1e2c33"``. The first 48 bits tell the time in
         milliseconds, the last 74 are drawn from the operating system for every key, so forked processes differ.
     """
-    from uuid6 import uuid7
+    global _uuid7  # noqa: PLW0603 - imported with the first key, not with samekey
+    if _uuid7 is None:
+        from uuid6 import uuid7
 
-    return str(uuid7())
+        _uuid7 = uuid7
+    return str(_uuid7())
 
 
 def derive_key(namespace: str | UUID, name: str) -> str:

@@ -22,16 +22,18 @@ def outgoing(call: Call, now: float) -> httpx.Request:
     if exchange.keyed:
         _put_key(call, headers)
     timeout = clipped(request.extensions.get("timeout", {}), exchange.remaining(now))
+    # Not made by its constructor, which would parse and check again what the caller's request has gone through.
+    wire = object.__new__(type(request))
     extensions = {**request.extensions, "timeout": timeout}
-    make = call.engine.backend.Request
-    return make(request.method, request.url, headers=headers, stream=stream, extensions=extensions)
+    vars(wire).update(vars(request), headers=headers, stream=stream, extensions=extensions)
+    return wire
 
 
 def _put_key(call: Call, headers: httpx.Headers) -> None:
     carrier, state = call.dialect.carrier, call.exchange.state
     if isinstance(carrier, JsonField):
         return
-    if carrier.name not in headers:
+    if call.given is None and (call.first_leg or carrier.name not in headers):
         headers[carrier.name] = carrier.encode(state.key)
     if isinstance(carrier, RepeatabilityHeaders) and state.first_sent and carrier.date_name not in headers:
         headers[carrier.date_name] = carrier.date(state.first_sent[1])

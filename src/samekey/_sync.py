@@ -39,7 +39,7 @@ class Driver:
         if call is None:
             response: httpx.Response = self._inner.handle_request(request)
             return response
-        if call.unread and call.trail is None:
+        if call.unread:
             self._load(call)
         bind(call)
         try:

@@ -17,23 +17,32 @@ class Trail:
     """One call, as its request remembers it. It knows no request, so that nothing is kept alive by it but bytes."""
 
     __slots__ = (
-        "_fingerprint", "automatic", "body", "content_type", "exchange", "method", "origin", "pending",
-        "replayable", "scope_values", "told", "url",
+        "_fingerprint",
+        "automatic",
+        "body",
+        "exchange",
+        "headers",
+        "method",
+        "origin",
+        "path",
+        "pending",
+        "replayable",
+        "scope_headers",
+        "told",
     )  # fmt: skip
 
-    def __init__(
-        self, exchange: Exchange, method: str, origin: Origin, url: tuple[bytes, ...], *, automatic: bool
-    ) -> None:
+    def __init__(self, exchange: Exchange, method: str, origin: Origin, path: bytes, *, automatic: bool) -> None:
         self.exchange = exchange
         self.method = method
         self.origin = origin
-        self.url = url
+        self.path = path
         self.automatic = automatic
         """The key was made for this very request, without an operation."""
         self.body: Any = None
         """The caller's body, a stream that can be read any number of times."""
-        self.content_type = ""
-        self.scope_values: tuple[str, ...] = ()
+        self.headers: Any = None
+        """The caller's headers."""
+        self.scope_headers: tuple[str, ...] = ()
         self.replayable = True
         self.pending = False
         """The last answer was handed to httpx, which may go on with it: a 401, a 407 or a redirect."""
@@ -41,12 +50,23 @@ class Trail:
         self._fingerprint: str | None = None
 
     @property
+    def content_type(self) -> str:
+        """Of the body; empty without one."""
+        return str(self.headers.get("content-type", ""))
+
+    @property
+    def _target(self) -> tuple[bytes, ...]:
+        scheme, host, port = self.origin
+        return scheme, host, b"%d" % (port or 0), self.path
+
+    @property
     def fingerprint(self) -> str:
         """Digest of the request; made when it is first needed."""
         if self._fingerprint is None:
             if self.replayable:
                 body = b"".join(self.body)
-                self._fingerprint = fingerprint(self.method, self.url, body, self.content_type, self.scope_values)
+                scope = tuple(self.headers.get(name, "") for name in self.scope_headers)
+                self._fingerprint = fingerprint(self.method, self._target, body, self.content_type, scope)
             else:
                 self._fingerprint = f"streamed-{next(serial)}"  # equals no other
         return self._fingerprint

@@ -17,11 +17,21 @@ if TYPE_CHECKING:
 CLASSIFIED_BODY = 64 * 1024
 """Bytes of an answer that is no success which are read, looked at, and drained when it is discarded."""
 
-STREAMING_TYPES = (
-    "text/event-stream", "application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines",
-    "application/json-seq", "multipart/x-mixed-replace",
-)  # fmt: skip
+STREAMING_TYPES = frozenset(
+    {
+        b"text/event-stream",
+        b"application/x-ndjson",
+        b"application/ndjson",
+        b"application/jsonl",
+        b"application/x-jsonlines",
+        b"application/json-seq",
+        b"multipart/x-mixed-replace",
+    }
+)
 """Media types of answers that may never end; they are handed on unread."""
+
+LONGEST_TOKEN_REQUEST = 64 * 1024
+"""Bytes of a form in which a `grant_type` is looked for."""
 
 SHORTEST_TIMEOUT = 0.001
 """Seconds; zero would mean "do not wait at all" to a socket."""
@@ -141,6 +151,14 @@ def decoded_answer(backend: Backend, response: httpx.Response, raw: bytes, *, co
     return Answer(response.status_code, headers, body[:CLASSIFIED_BODY], complete and len(raw) <= CLASSIFIED_BODY)
 
 
+def media_type(headers: list[tuple[bytes, bytes]]) -> bytes:
+    """The media type of a body, from raw headers: on the way of every answer, and many times cheaper than by name."""
+    for name, value in headers:
+        if name.lower() == b"content-type":
+            return value.partition(b";")[0].strip().lower()
+    return b""
+
+
 def retry_after(headers: httpx.Headers, wall: float) -> float | None:
     """Seconds the server asks to wait, from `retry-after-ms` (which wins), its Azure name, or `Retry-After`.
 
@@ -186,7 +204,7 @@ def is_form(headers: httpx.Headers) -> bool:
 
 def is_token_request(form: bytes) -> bool:
     """Whether a form is an OAuth 2 token request (RFC 6749, section 4): it has a `grant_type`."""
-    return form.startswith(b"grant_type=") or b"&grant_type=" in form
+    return form.startswith(b"grant_type=") or form.find(b"&grant_type=", 0, LONGEST_TOKEN_REQUEST) >= 0
 
 
 class Rest:

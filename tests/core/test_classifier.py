@@ -13,28 +13,10 @@ from hypothesis import strategies as st
 
 from samekey import dialects
 from samekey._model import Answer, Reading, Verdict
-from samekey.dialects import GENERIC, Dialect, ReplayMarker, RetryHint, Rule, classify
+from samekey.dialects import Dialect, ReplayMarker, RetryHint, Rule, classify
+from tests.core.dialect_answers import FRESH, GIVEN, LINK, REPEAT, bodies, business, headers, read, statuses
 
 PRESETS = [getattr(dialects, name) for name in dialects.__all__ if name.isupper()]
-FRESH = {"fresh": True, "repeat": False}
-REPEAT = {"fresh": True, "repeat": True}
-GIVEN = {"fresh": False, "repeat": False}
-
-
-def read(
-    status: int,
-    body: Any = b"",
-    /,
-    dialect: Dialect = GENERIC,
-    *,
-    when: dict[str, bool] = FRESH,
-    complete: bool = True,
-    **headers: str,
-) -> Reading:
-    """Classify an answer; header names are written with underscores."""
-    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-    lines = tuple((name.replace("_", "-"), value) for name, value in headers.items())
-    return classify(Answer(status, lines, raw, complete), dialect, **when)
 
 
 @pytest.mark.parametrize(
@@ -97,6 +79,8 @@ MESSAGES = [
     ("The idempotency key was sent with another endpoint", Verdict.MISMATCH),
     ("Idempotency key reused", Verdict.MISMATCH),
     ("Idempotency-Key header is required", Verdict.KEY_MISSING),
+    ("Idempotency-Key is required to be unique and was used before", Verdict.ALREADY_DONE),
+    ("The idempotency key is being used by another request", Verdict.IN_PROGRESS),
     ("Idempotency key not provided", Verdict.KEY_MISSING),
     ("Idempotency key has expired", Verdict.KEY_EXPIRED),
     ("Idempotency key already used", Verdict.ALREADY_DONE),
@@ -223,9 +207,6 @@ def test_conflict_that_asks_to_wait_is_running_if_it_can_be() -> None:
     assert read(409, retry_after="1", when=GIVEN).verdict is Verdict.IN_PROGRESS
 
 
-LINK = '<https://example.com/docs/idempotency>; rel="describedby"'
-
-
 def test_link_alone_is_evidence() -> None:
     """The form of the IETF draft without a body; with a body, the body decides."""
     assert read(400, link=LINK).verdict is Verdict.KEY_MISSING
@@ -239,12 +220,12 @@ def test_link_alone_is_evidence() -> None:
 class TestReplayMarkers:
     """Markers are read by value."""
 
-    @pytest.mark.parametrize("name", ["idempotent_replayed", "x_idempotency_replay", "x_idempotency_cache_hit"])
+    @pytest.mark.parametrize("name", ["idempotent-replayed", "x-idempotency-replay", "x-idempotency-cache-hit"])
     def test_boolean(self, name: str) -> None:
         """True, false, and a value that is neither."""
-        assert read(200, **{name: "TRUE"}).replayed is True
-        assert read(200, **{name: "false"}).replayed is False
-        assert read(200, **{name: "8e03978e"}).replayed is None
+        for value, expected in [("TRUE", True), ("false", False), ("8e03978e", None)]:
+            answer = Answer(200, ((name, value),))
+            assert classify(answer, Dialect(), **FRESH).replayed is expected
 
     def test_status(self) -> None:
         """Words for replayed, processed and ignored; the last says that keys are not honoured."""
@@ -445,45 +426,6 @@ class TestHints:
         assert read(400, body, dialect).resource is None
 
 
-def words(text: str) -> list[str]:
-    """The words of *text*."""
-    return text.split()
-
-
-telling = st.sampled_from(["code", "type", "error", "errors", "message", "field", "loc", "idempotency_key", "title"])
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=40),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=10) | telling, inner, max_size=4),
-    max_leaves=15,
-)
-key_words = st.lists(
-    st.sampled_from(
-        words(
-            "idempotency key idempotent request id with same this is in progress already used different body missing "
-            "invalid client token processing reused exists , . - _ / # :"
-        )
-    ),
-    max_size=12,
-).map(" ".join)
-bodies = st.one_of(
-    st.binary(max_size=300),
-    json_values.map(lambda value: json.dumps(value).encode("utf-8", "surrogatepass")),
-    st.builds(lambda name, text: json.dumps({name: text}).encode(), telling, key_words),
-    key_words.map(str.encode),
-    st.builds(lambda name, text: f"<{name}>{text}</{name}>".encode(), st.sampled_from(["Code", "error"]), key_words),
-)
-headers = st.lists(
-    st.tuples(
-        st.sampled_from(
-            words("link retry-after repeatability-result idempotent-replayed idempotency-status x-amzn-errortype")
-        ),
-        st.text(max_size=20) | st.sampled_from(["true", "rejected", "accepted", "ignored", LINK]) | key_words,
-    ),
-    max_size=3,
-).map(tuple)
-statuses = st.integers(100, 599) | st.sampled_from([200, 202, 400, 409, 412, 422, 429, 500, 501])
-
-
 @given(statuses, headers, bodies, st.booleans(), st.booleans(), st.booleans(), st.sampled_from(PRESETS))
 def test_no_answer_raises(
     status: int,
@@ -539,19 +481,6 @@ def test_only_the_first_part_of_a_body_counts() -> None:
         deep = {"a": deep}
     assert read(409, deep).verdict is Verdict.MISMATCH
     assert read(409, {"a": deep}).verdict is Verdict.CONFLICT
-
-
-business = st.lists(
-    st.sampled_from(
-        words(
-            "order invoice payment name account email amount already exists duplicate mismatch different does not match "
-            "in progress processing pending locked conflict missing required invalid expired reused used before seen the "
-            "signature token version other body is was has been currently"
-        )
-    ),
-    min_size=1,
-    max_size=10,
-)
 
 
 @given(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from types import MappingProxyType
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from samekey._model import Verdict
 from samekey.dialects._carriers import Carrier, Header, header_name
@@ -169,6 +169,11 @@ class Dialect:
             if not all(path.split(".")):
                 raise ValueError(f"the path {path!r} has an empty part; write 'field' or 'parent.field'")
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # A read-only view of a mapping neither pickles nor copies.
+        settings = {part.name: getattr(self, part.name) for part in fields(self) if part.init}
+        return _restore, (settings | {"bare_status": dict(self.bare_status)},)
+
     @property
     def usable_for(self) -> float | None:
         """Seconds after its first send for which a key may be sent again: *retention* less *margin*, or None."""
@@ -193,6 +198,10 @@ class Dialect:
             return False
         stored = self.stores is not None and "4xx" in self.stores and status not in self.never_stored
         return stored or status not in _FRONT_DOOR
+
+
+def _restore(settings: dict[str, Any]) -> Dialect:
+    return Dialect(**settings)
 
 
 def _instance(value: object, kind: object, name: str) -> None:

@@ -35,7 +35,7 @@ _CODE_HEADERS = frozenset({"x-amzn-errortype", "x-ms-error-code"})
 
 _XML_CODE = re.compile(r"<(?:\w{1,20}:)?code>\s*([^<\s]{1,200})\s*<", re.IGNORECASE)
 _XML_ERROR = re.compile(r"<error\s[^>]{0,200}?\bcode=[\"']([^\"'<>]{1,200})[\"']", re.IGNORECASE)
-_LINES = re.compile(r"<!\[CDATA\[|\]\]>|[\r\n<>]+")
+_LINES = re.compile(r"(?:<!\[CDATA\[|\]\]>|[\r\n<>])+")
 _LINES_OF_JSON = re.compile(r"[\r\n<>\"{}\[\]]+")
 _JOINTS = re.compile(r"[\W_]+")
 

@@ -73,13 +73,13 @@ _RUNNING = (
     r"outstanding",
     r"\blocked",
     r"\bpending",
-    r"being processed",
+    r"being (?:processed|used|executed|handled)",
     r"\b(?:still|is|are) (?:being )?(?:running|processing|executing)",
     r"not (?:yet )?(?:been )?(?:finished|completed)",
 )
 _PROCESSING = (r"\bprocessing\b(?! (?:error|failed|of|the|your))", r"\bin use\b")
 _MISSING = (
-    r"\b(?:missing|required|absent)\b",
+    r"\b(?:missing|required(?! to)|absent)\b",
     r"not (?:provided|supplied|present|set)\b",
     r"must be (?:provided|supplied|sent|set)\b",
 )
