@@ -48,15 +48,17 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "_raising",
         "_telling",
         "_leave",
+        "_straight",
         "_call",
         "_admit",
         "_inner",
+        "_colour",
         "_sql",
     ),
     "drivers": ("_sync", "_async", "sqlite", "postgres"),
     "backends": ("_httpx", "httpx2", "_wrap"),
     "root": ("",),
-    "outside": ("testing", "cli"),
+    "outside": ("testing", "cli", "__main__"),
 }
 
 # The decision core: imports none of these, not even for types.
@@ -76,7 +78,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "httpx": ("_httpx", "testing._memory", "cli"),
     "httpx2": ("httpx2",),
     "httpcore": (),
-    "tenacity": (),
+    "tenacity": ("cli",),
     "uuid6": (),
     "rich": ("cli",),
 }

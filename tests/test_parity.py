@@ -215,7 +215,7 @@ def test_drift_is_found(old: str, new: str) -> None:
 
 def test_async_names_in_the_sync_driver_are_drift() -> None:
     """A call that belongs to the other colour is not renamed away."""
-    assert "aclose" in drift(SYNC.replace(".read()", ".aread()"), ASYNC)
+    assert "aclose" in drift(SYNC.replace(".close()", ".aclose()"), ASYNC)
 
 
 def test_unneeded_renames_are_told() -> None:

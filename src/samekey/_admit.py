@@ -13,6 +13,7 @@ from ._outgoing import credentials
 from ._raising import local_error
 from ._report import CALL
 from ._state import KeyState
+from ._straight import First
 from ._telling import tell_of
 from ._trail import Told, Trail
 from ._wire import is_form, is_token_request, origin_of
@@ -44,6 +45,8 @@ def admit(engine: Engine, request: httpx.Request) -> Call | None:
         raise TypeError(f'extensions["{EXTENSION}"] must come from samekey.options(...), not {type(options).__name__}')
     dialect = engine.dialect_for(request.url)
     trail = extensions.get(CALL)
+    if isinstance(trail, First):
+        trail = extensions[CALL] = trail.trail()
     if trail is not None and trail.pending:
         return _follow(engine, request, options, dialect, trail)
     if dialect is None:
@@ -78,7 +81,7 @@ def _follow(
     if dialect is None:
         if not (exchange.keyed and repeats):
             return None
-        dialect = engine.origins[trail.origin]  # http became https on the same host
+        dialect = engine.origins.get(trail.origin, engine.dialect)  # http became https on the same host
     if exchange.keyed and not repeats:
         exchange.without_key()
     return Call(engine, request, dialect, options, trail)
@@ -102,13 +105,12 @@ def _choose(call: Call) -> None:
 
 
 def _in_header(call: Call) -> str | None:
-    if call.header is None:
+    header = call.header
+    if header is None or header not in call.request.headers:
         return None
-    if call.header not in call.request.headers:
-        return None
-    values = call.request.headers.get_list(call.header)
+    values = call.request.headers.get_list(header)
     if len(values) > 1:
-        raise ValueError(f"the request has {len(values)} lines of {call.header!r}; a request has one key")
+        raise ValueError(f"the request has {len(values)} lines of {header!r}; a request has one key")
     key = call.dialect.carrier.decode(values[0])  # type: ignore[union-attr]
     if call.request.method in call.dialect.methods or call.request.method in KEYED_ON_REQUEST:
         call.dialect.key.check(key)
@@ -144,14 +146,16 @@ def bind(call: Call) -> None:
     _check_names(call)
     if call.operation is not None:
         _bind_to_operation(call, call.operation)
-    elif (key := _one_key(call, None)) is not None:
+    elif call.given is None and call.options.key is None:
+        _make_own(call)
+    else:
+        key = _one_key(call, None)
+        assert key is not None
         call.dialect.key.check(key)
         with call.engine.memory.lock:
             state = call.engine.memory.state_of(KeyState(key, made_here=False, scope=call.options.scope))
         call.begin(state, automatic=False)
         _check_binding(call)
-    else:
-        _make_own(call)
 
 
 def _nobody_gave_a_key(call: Call) -> bool:

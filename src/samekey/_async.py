@@ -2,29 +2,66 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from ._admit import admit, bind
 from ._call import Call
-from ._decide import Again, Deliver
+from ._decide import Again, Deliver, Raise, Reraise
+from ._engine import Engine
 from ._exchange import Send, Step, Wait
-from ._leave import deliver, error_for, leave
+from ._inner import checked
+from ._leave import error_for
 from ._pause import async_shield, async_sleep, async_time_box
-from ._wire import CLASSIFIED_BODY
+from ._straight import First, straight
+from ._wire import CLASSIFIED_BODY, Backend
+from .dialects import GENERIC, Dialect
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    import httpx
+    from .events import Listener
+    from .policy import RetryPolicy
 
-    from ._engine import Engine
+
+TransportT = TypeVar("TransportT")
+RequestT = TypeVar("RequestT")
+ResponseT = TypeVar("ResponseT")
 
 
-class AsyncDriver:
-    """A transport around another one."""
+class AsyncDriver(Generic[TransportT, RequestT, ResponseT]):
+    """A transport for a `AsyncClient` that makes each request one operation."""
 
-    _engine: Engine
-    _inner: Any
+    _backend: ClassVar[Backend]
+    _make_inner: ClassVar[Callable[[], Any]]
+
+    def __init__(
+        self,
+        inner: TransportT | None = None,
+        *,
+        origins: str | Iterable[str] | Mapping[str, Dialect] = "*",
+        dialect: Dialect = GENERIC,
+        policy: RetryPolicy | None = None,
+        journal: object = None,
+        listeners: Iterable[Listener] = (),
+    ) -> None:
+        """Settings as in `samekey.wrap`.
+
+        Args:
+            inner: The async transport that sends. Default: a new `AsyncHTTPTransport()`.
+            origins: The APIs that honour keys: ``"*"`` (default: whatever the client addresses), a collection of
+                origins, or a mapping origin -> `Dialect`.
+            dialect: How the APIs speak idempotency, where *origins* does not say. Default `GENERIC`.
+            policy: How to retry. Default `RetryPolicy()`.
+            journal: Where named operations are kept. Default: nowhere.
+            listeners: Called with each event.
+
+        Raises:
+            ValueError: An origin is malformed, or *inner* retries by itself.
+            TypeError: *inner* is no async transport, or a setting has the wrong type.
+        """
+        self._engine = Engine(self._backend, origins, dialect, policy, journal, listeners)
+        self._inner: Any = checked(type(self)._make_inner() if inner is None else inner, "handle_async_request")
 
     def around(self, inner: Any) -> Any:
         """A transport like this one around *inner*, sharing everything else."""
@@ -33,19 +70,21 @@ class AsyncDriver:
         twin._inner = inner
         return twin
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+    async def handle_async_request(self, request: RequestT) -> ResponseT:
         """Send *request* as one operation: with a key, and as often as needed."""
-        call = admit(self._engine, request)
+        asked: Any = request
+        response: ResponseT
+        call: Call | First | None = straight(self._engine, asked)
         if call is None:
-            response: httpx.Response = await self._inner.handle_async_request(request)
-            return response
-        if call.unread:
-            await self._load(call)
-        bind(call)
-        try:
-            return await self._run(call)
-        finally:
-            leave(call)
+            call = admit(self._engine, asked)
+            if call is None:
+                response = await self._inner.handle_async_request(request)
+                return response
+            if call.unread:
+                await self._load(call)
+            bind(call)
+        response = await self._run(call)
+        return response
 
     async def _load(self, call: Call) -> None:
         """Read the request's body, so that every attempt sends the same bytes."""
@@ -61,27 +100,34 @@ class AsyncDriver:
                 return
         call.loaded(b"".join(parts))
 
-    async def _run(self, call: Call) -> httpx.Response:
-        step = call.start()
-        while True:
-            if isinstance(step, Send):
-                step = await self._attempt(call)
-            elif isinstance(step, Again):
-                step = call.pace(step)
-            elif isinstance(step, Wait):
-                await self._discard(call)
-                skipped = await async_sleep(step.seconds) if step.seconds else 0.0
-                step = call.waited(step.seconds, skipped)
-            elif isinstance(step, Deliver):
-                return deliver(call)
-            else:
-                await self._discard(call)
-                raise error_for(call, step)
+    async def _run(self, call: Call | First) -> Any:
+        try:
+            step = call.start()
+            while True:
+                if isinstance(step, Send):
+                    step = await self._attempt(call)
+                    call = call.current
+                elif isinstance(step, Deliver):
+                    return call.deliver()
+                else:
+                    step = await self._go_on(call.become_call(), step)
+        finally:
+            call.current.leave()
 
-    async def _attempt(self, call: Call) -> Step:
+    async def _go_on(self, call: Call, step: Again | Wait | Raise | Reraise) -> Step:
+        """Do what a step other than sending and delivering says."""
+        if isinstance(step, Again):
+            return call.pace(step)
+        await self._discard(call)
+        if isinstance(step, Wait):
+            skipped = await async_sleep(step.seconds) if step.seconds else 0.0
+            return call.waited(step.seconds, skipped)
+        raise error_for(call, step)
+
+    async def _attempt(self, call: Call | First) -> Step:
         request = call.outgoing()
         try:
-            with async_time_box(call.time_left()) as box:
+            with async_time_box(call.left) as box:
                 call.response = await self._inner.handle_async_request(request)
                 limit = call.buffer_limit()
                 if limit is not None:
@@ -92,7 +138,7 @@ class AsyncDriver:
             return call.failed(call.out_of_time())
         return call.answered()
 
-    async def _read(self, call: Call, limit: int) -> None:
+    async def _read(self, call: Call | First, limit: int) -> None:
         """Read the answer's body up to *limit*, and leave a stream in its place that can be read as if untouched."""
         response = call.response
         if call.read_before():

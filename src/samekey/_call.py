@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from . import _pause
 from ._decide import UNKNOWN, Again, Facts, Raise, Reraise
 from ._exchange import SEND, Exchange, Step, Wait
-from ._leave import rest_failed
+from ._leave import deliver, leave, rest_failed
 from ._memory import Unresolved
 from ._model import Failure, Reading, Verdict
 from ._options import Options
@@ -28,7 +28,6 @@ from ._wire import (
     retry_after,
 )
 from .dialects import Dialect, JsonField, classify
-from .dialects._plain import PLAIN_SUCCESS, plain_success
 from .events import CallStarted, MismatchFound, WaitScheduled
 
 if TYPE_CHECKING:
@@ -43,9 +42,9 @@ class Call:
     """A request on its way through one transport."""
 
     __slots__ = (
-        "body", "decoded", "dialect", "earlier", "engine", "error", "exchange", "first_leg", "given", "keyed", "operation",
-        "options", "raised", "raw", "reading", "repeatable", "replayable", "request", "response", "skipped",
-        "taken", "trail", "unread",
+        "body", "decoded", "dialect", "earlier", "engine", "error", "exchange", "first_leg", "given", "keyed",
+        "left", "operation", "options", "raised", "raw", "reading", "repeatable", "replayable", "request",
+        "response", "skipped", "taken", "trail", "unread",
     )  # fmt: skip
 
     exchange: Exchange
@@ -80,6 +79,8 @@ class Call:
         self.error: BaseException | None = None
         self.raised: str | None = None
         self.skipped = 0.0
+        self.left: float | None = None
+        """Seconds left of the total timeout when the running attempt was sent."""
         if trail is not None:
             self.exchange = trail.exchange
             self.replayable = trail.replayable
@@ -89,6 +90,15 @@ class Call:
         """The trail of a call that has begun."""
         assert self.trail is not None
         return self.trail
+
+    @property
+    def current(self) -> Call:
+        """What the driver goes on with; see `First`."""
+        return self
+
+    def become_call(self) -> Call:
+        """It is one; see `First`."""
+        return self
 
     # -- the request
 
@@ -130,9 +140,10 @@ class Call:
     def outgoing(self) -> httpx.Request:
         """The request for the wire; its attempt is open from now on."""
         now = self.now()
+        self.left = self.exchange.remaining(now)
         self.exchange.sending(now, _pause.wall())
         self.response = self.raw = self.error = None
-        return outgoing(self, now)
+        return outgoing(self)
 
     # -- time
 
@@ -171,12 +182,13 @@ class Call:
         """The first step."""
         exchange = self.exchange
         exchange.start(self.now(), self.total_timeout)
-        tell_of(self, CallStarted)
+        if self.engine.listeners:
+            tell_of(self, CallStarted)
         return self._check_age() or SEND
 
     def _check_age(self) -> Raise | None:
-        exchange, usable = self.exchange, self.dialect.usable_for
-        if usable is None or exchange.state.first_sent is None:
+        exchange = self.exchange
+        if exchange.state.first_sent is None or (usable := self.dialect.usable_for) is None:
             return None
         now = self.now()
         timeout = self.request.extensions.get("timeout", {})
@@ -190,7 +202,7 @@ class Call:
             return None
         if not 200 <= response.status_code < 300:
             return None if response.status_code == 101 else CLASSIFIED_BODY
-        if not self.options.buffer_response or media_type(response.headers.raw) in STREAMING_TYPES:
+        if not self.options.buffer_response or media_type(response.headers.get("content-type", "")) in STREAMING_TYPES:
             return None
         return self.engine.policy.max_response_buffer
 
@@ -218,8 +230,6 @@ class Call:
         """Judge the answer."""
         response, exchange = self.response, self.exchange
         status = response.status_code
-        if exchange.keyed and self.raw is not None and plain_success(response, self.raw, self.dialect):
-            return self._succeeded(status, PLAIN_SUCCESS)
         complete = self.raw is not None and not isinstance(response.stream, self.engine.backend.Rest)
         answer = decoded_answer(
             self.engine.backend, response, self.raw or b"", complete=complete, encoded=not self.decoded
@@ -238,12 +248,18 @@ class Call:
         return step
 
     def _succeeded(self, status: int, reading: Reading) -> Step:
-        suspect(self, reading.replayed)
-        step = self.exchange.succeeded(status, self.now(), reading)
+        listened = self.engine.listeners
+        if listened:
+            suspect(self, reading.replayed)
+        exchange = self.exchange
+        exchange.supported = exchange.supported if reading.supported is None else reading.supported
+        exchange.retry_after = None
+        step = exchange.succeeded(status, self.now(), reading)
         if self.raw is None and status != 101:
             # Handed on unread; if it breaks off, the caller must not take that for a failure.
             self.has_read(b"", self.response.stream)
-        tell_attempt(self)
+        if listened:
+            tell_attempt(self)
         return step
 
     def failed(self, error: BaseException) -> Step:
@@ -287,6 +303,16 @@ class Call:
         self.skipped += skipped
         self.exchange.waited_for += seconds
         return self._check_age() or SEND
+
+    # -- endings
+
+    def deliver(self) -> httpx.Response:
+        """The answer, with its report."""
+        return deliver(self)
+
+    def leave(self) -> None:
+        """The call is over, whichever way."""
+        leave(self)
 
 
 def _as_it_is(error: Exception) -> Exception:

@@ -30,6 +30,7 @@ class Facts:
         same_bytes: Everything sent under the key had these very bytes.
         settles: An ordinary refusal with this status is made behind the server's key lookup.
         believe_done: The dialect says that "already done" speaks of this very operation.
+        ignored: An earlier answer of this call said that the server ignores keys.
     """
 
     keyed: bool = True
@@ -40,6 +41,7 @@ class Facts:
     same_bytes: bool = True
     settles: bool = True
     believe_done: bool = False
+    ignored: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +94,8 @@ def after_answer(reading: Reading, status: int, facts: Facts) -> Decision:
     decision = _keyed_answer(reading, status, facts) if facts.keyed else _unkeyed_answer(reading, status, facts)
     if status >= 400 and reading.should_retry is not None and (facts.keyed or facts.repeatable):
         decision = _heed_hint(decision, reading)
-    if reading.supported is False and isinstance(decision, Again):
-        return decision.ending
-    return decision
+    ignored = facts.keyed and (facts.ignored or reading.supported is False)
+    return decision.ending if ignored and isinstance(decision, Again) else decision
 
 
 def _keyed_answer(reading: Reading, status: int, facts: Facts) -> Decision:
@@ -116,7 +117,7 @@ def _keyed_answer(reading: Reading, status: int, facts: Facts) -> Decision:
         case Verdict.KEY_EXPIRED:
             return Raise("KeyExpired", Outcome.UNKNOWN)
         case Verdict.KEY_MISSING | Verdict.KEY_REFUSED:
-            return UNKNOWN if facts.open else Raise("KeyNotAccepted", Outcome.REJECTED)
+            return UNKNOWN if facts.open else Raise("KeyNotAccepted", _turned_away(facts))
         case Verdict.CONFLICT if unsettled:
             return Again(UNKNOWN, poll=True, conflict=True)
         case Verdict.CONFLICT if reading.empty:
@@ -130,7 +131,7 @@ def _keyed_answer(reading: Reading, status: int, facts: Facts) -> Decision:
         case Verdict.MOVED:
             return Deliver(Outcome.UNKNOWN)
         case Verdict.STORED_ERROR:
-            return UNKNOWN if stored_failure(status) else Deliver(Outcome.REJECTED)
+            return UNKNOWN if broke(status) else Deliver(Outcome.REJECTED)
         case _:
             return _refused(facts)
 
@@ -145,15 +146,15 @@ def _refused(facts: Facts) -> Decision:
     return UNKNOWN if facts.open else Deliver(_turned_away(facts))
 
 
-def stored_failure(status: int) -> bool:
-    """Whether a replayed answer with this status is no answer: the server stored that it broke."""
+def broke(status: int) -> bool:
+    """Whether an answer with this status, a stored one too, only says that the server broke: it may have run."""
     return status >= 500 or status == 408
 
 
 def _unkeyed_answer(reading: Reading, status: int, facts: Facts) -> Decision:
     if status < 300 or status in (303, 304):
         outcome = Outcome.EXECUTED
-    elif status >= 500 or status == 408 or facts.open or reading.verdict is Verdict.MOVED:
+    elif broke(status) or facts.open or reading.verdict is Verdict.MOVED:
         outcome = Outcome.UNKNOWN
     else:
         outcome = Outcome.REJECTED
@@ -180,21 +181,27 @@ def after_failure(failure: Failure, facts: Facts) -> Decision:
         ending = Raise("NotSent", Outcome.NOT_SENT)
     if facts.repeatable and not facts.keyed:
         ending = Reraise(ending.outcome)
-    once = not facts.keyed and not facts.repeatable and failure is Failure.UNKNOWN
-    return ending if once or failure is Failure.PERMANENT else Again(ending)
+    heeded = facts.repeatable or (facts.keyed and not facts.ignored)
+    return Again(ending) if failure is Failure.NEVER_SENT or (failure is Failure.UNKNOWN and heeded) else ending
 
 
 def leaves_open(reading: Reading, status: int, facts: Facts) -> bool:
     """Whether an answered attempt may have run and is still without a final answer."""
+    if not facts.keyed:
+        return broke(status)
     return (
         reading.verdict in (Verdict.TRANSIENT, Verdict.IN_PROGRESS)
-        or (reading.verdict is Verdict.STORED_ERROR and stored_failure(status))
+        or (reading.verdict is Verdict.STORED_ERROR and broke(status))
         or (reading.verdict is Verdict.CONFLICT and (facts.open or not facts.fresh))
     )
 
 
 TURNED_AWAY = frozenset({401, 407, 429, 307, 308})
 """Statuses that prove that the server did not act on the request."""
+
+
+FOREVER = 1e9
+"""Seconds, some thirty years: nobody waits longer, and no timer can."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,9 +232,8 @@ def pace(again: Again, limits: Limits) -> float | GaveUp:
         return GaveUp.ATTEMPTS
     if limits.floor > limits.longest_floor:
         return GaveUp.RETRY_AFTER
-    if limits.remaining is not None:
-        if limits.floor > 0 and limits.floor >= limits.remaining:
-            return GaveUp.RETRY_AFTER
-        if max(limits.backoff, limits.floor) >= limits.remaining:
-            return GaveUp.DEADLINE
-    return max(limits.backoff, limits.floor)
+    remaining = FOREVER if limits.remaining is None else limits.remaining
+    if limits.floor > 0 and limits.floor >= remaining:
+        return GaveUp.RETRY_AFTER
+    seconds = max(limits.backoff, limits.floor)
+    return GaveUp.DEADLINE if seconds >= remaining else seconds

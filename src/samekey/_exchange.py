@@ -122,13 +122,10 @@ class Exchange:
         if status not in TURNED_AWAY:
             self._at_the_door = False
         facts = self._facts(facts)
-        still_open = leaves_open(reading, status, facts) if self.keyed else False
+        still_open = leaves_open(reading, status, facts)
         self._close("HTTPStatusError" if still_open else None)
         self._note(now, status, reading.verdict, None, None, None, still_open)
-        self.replayed = reading.replayed
-        self.retry_after = retry_after
-        if reading.supported is not None:
-            self.supported = reading.supported
+        self._heard(reading, retry_after)
         return self._limit(after_answer(reading, status, facts))
 
     def succeeded(self, status: int, now: float, reading: Reading) -> Deliver:
@@ -136,9 +133,16 @@ class Exchange:
         self._at_the_door = False
         self.state.open.pop(self._number, None)
         self._note(now, status, reading.verdict)
-        self.replayed = reading.replayed
+        self._heard(reading, None)
         self.end(_EXECUTED)
         return _EXECUTED
+
+    def _heard(self, reading: Reading, retry_after: float | None) -> None:
+        if self._known is None:  # else this answer is not about the operation
+            self.replayed = reading.replayed
+        self.retry_after = retry_after
+        if reading.supported is not None:
+            self.supported = reading.supported
 
     def failed(
         self,
@@ -176,6 +180,7 @@ class Exchange:
             fresh=self.state.fresh(self.number),
             open=self.state.open_besides(self._number),
             at_the_door=self._at_the_door,
+            ignored=self.supported is False,
         )
 
     def _close(self, still_open: str | None) -> None:

@@ -45,14 +45,14 @@ def error_for(call: Call, ending: Raise | Reraise) -> BaseException:
 
 def leave(call: Call) -> None:
     """The call is over, whichever way: an answer, an error, or broken off between two attempts."""
-    state = call.exchange.state
-    if call.exchange.keyed and state.open:
-        state.bind(call.the_trail.fingerprint)
+    exchange = call.exchange
+    if exchange.keyed and exchange.state.open:
+        exchange.state.bind(call.the_trail.fingerprint)
         remember(call)
-    told = call.the_trail.told or _told(call)
     if call.operation is not None:
-        call.operation.told = told
-    tell_finished(call)
+        call.operation.told = call.the_trail.told or _told(call)
+    if call.engine.listeners:
+        tell_finished(call)
 
 
 def rest_failed(call: Call, error: Exception) -> Exception:

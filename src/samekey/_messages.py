@@ -62,6 +62,7 @@ _GAVE_UP = {
 }
 
 EXECUTED_BEFORE = "an earlier answer said that it was executed, but this repeat got no answer"
+USED_BEFORE = "it was not executed now, but what was sent under this key before may have been"
 LOCAL_MISMATCH = (
     "this key already stands for another request (fingerprint {known}, this one {found})",
     "nothing was sent",
@@ -97,8 +98,10 @@ def compose(parts: tuple[str, str, str], key: str | None, **values: object) -> s
 def message(kind: str, report: Report, status: int | None, evidence: str | None) -> str:
     """The message of an error that a call ended in."""
     what, money, advice = _MEANING[kind]
-    if report.outcome is Outcome.EXECUTED and kind == "OutcomeUnknown":
+    if report.outcome is Outcome.EXECUTED and kind in ("OutcomeUnknown", "StillInProgress", "KeyExpired"):
         what, money = EXECUTED_BEFORE, "it was executed; do not send it under another key"
+    elif report.outcome is Outcome.UNKNOWN and kind in ("KeyMismatch", "KeyNotAccepted"):
+        money = USED_BEFORE
     details = []
     if report.attempts:
         last = report.attempts[-1]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ._report import Report
     from ._trail import Told
 
-_in_force: ContextVar[tuple[Operation, ...]] = ContextVar("samekey_operations", default=())
+in_force: ContextVar[tuple[Operation, ...]] = ContextVar("samekey_operations", default=())
 
 
 class Operation:
@@ -110,7 +110,9 @@ class Operation:
         with self.lock:
             if name not in self._steps:
                 whole = None if self.name is None else f"{self.name}#{name}"
-                self._steps[name] = Operation(whole, scope=self.scope, store_request=self.store_request)
+                part = Operation(whole, scope=self.scope, store_request=self.store_request)
+                part._pid = self._pid
+                self._steps[name] = part
             return self._steps[name]
 
     @property
@@ -121,7 +123,8 @@ class Operation:
     def __enter__(self) -> Self:
         with self.lock:
             self._entered += 1
-        _in_force.set((*_in_force.get(), self))
+        # Ended ones that were left in another context must not pile up here.
+        in_force.set((*(held for held in in_force.get() if held.applies), self))
         return self
 
     def __exit__(
@@ -130,10 +133,10 @@ class Operation:
         with self.lock:
             self._entered -= 1
         # Not by token: a block may be left in another context than the one it was entered in.
-        stack = list(_in_force.get())
+        stack = list(in_force.get())
         if self in stack:
             del stack[len(stack) - 1 - stack[::-1].index(self)]
-            _in_force.set(tuple(stack))
+            in_force.set(tuple(stack))
 
     def __repr__(self) -> str:
         key = self.given_key or (self.state.key if self.state else None)
@@ -176,7 +179,8 @@ def operation(
 
 def current_operation() -> Operation | None:
     """The innermost operation whose block is open here, or None."""
-    for candidate in reversed(_in_force.get()):
+    stack = in_force.get()
+    for candidate in reversed(stack) if stack else ():
         if candidate.applies:
             return candidate
     return None

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from ._call import Call
 
 
-def outgoing(call: Call, now: float) -> httpx.Request:
+def outgoing(call: Call) -> httpx.Request:
     """The next attempt's request. The caller's own is never changed: editing it in place would race between threads."""
     request, exchange = call.request, call.exchange
     headers = request.headers.copy()
     stream = _body(call, headers) if call.replayable else call.body
     if exchange.keyed:
         _put_key(call, headers)
-    timeout = clipped(request.extensions.get("timeout", {}), exchange.remaining(now))
+    timeout = clipped(request.extensions.get("timeout", {}), call.left)
     # Not made by its constructor, which would parse and check again what the caller's request has gone through.
     wire = object.__new__(type(request))
     extensions = {**request.extensions, "timeout": timeout}

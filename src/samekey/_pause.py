@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
@@ -59,15 +60,19 @@ def shield() -> _Unbounded:
     return _UNBOUNDED
 
 
+_move_on_after: Callable[[float | None], CancelScope] | None = None
 SLACK = 0.02
 """Seconds by which the socket's own timeout, which says more, may win over the scope's."""
 
 
 def async_time_box(seconds: float | None) -> CancelScope:
     """Bound what is inside to *seconds*."""
-    from anyio import move_on_after
+    global _move_on_after  # noqa: PLW0603 - imported with the first call, not with samekey
+    if _move_on_after is None:
+        from anyio import move_on_after
 
-    return move_on_after(None if seconds is None else max(seconds, 0.0) + SLACK)
+        _move_on_after = move_on_after
+    return _move_on_after(None if seconds is None else max(seconds, 0.0) + SLACK)
 
 
 def async_shield() -> CancelScope:

@@ -27,7 +27,7 @@ from ._options import EXTENSION, Options
 if TYPE_CHECKING:
     from ._report import Report
 
-SECRET_HEADERS = frozenset({"authorization", "proxy-authorization", "cookie", "set-cookie"})
+SECRET_HEADERS = frozenset({b"authorization", b"proxy-authorization", b"cookie", b"set-cookie"})
 """Headers that never leave the process inside a pickled error."""
 
 
@@ -164,7 +164,8 @@ def _pack_request(error: IdempotencyError) -> tuple[Any, ...] | None:
         return None
     stream = request.stream
     body = b"".join(stream) if type(stream).__name__ == "ByteStream" else b""
-    return request.method, str(request.url), _plain(request.headers, drop={"transfer-encoding"}), body
+    url = request.url.copy_with(userinfo=b"")  # a password may stand in the URL too
+    return request.method, str(url), _plain(request.headers, drop={b"transfer-encoding"}), body
 
 
 def _pack_response(error: IdempotencyError) -> tuple[Any, ...] | None:
@@ -172,12 +173,13 @@ def _pack_response(error: IdempotencyError) -> tuple[Any, ...] | None:
     if response is None or not error.backend:
         return None
     # The body is kept decoded, so the headers that told how it was encoded and framed must go.
-    framing = {"content-encoding", "content-length", "transfer-encoding"}
+    framing = {b"content-encoding", b"content-length", b"transfer-encoding"}
     return response.status_code, _plain(response.headers, drop=framing), response.content
 
 
-def _plain(headers: Any, drop: set[str]) -> list[tuple[str, str]]:
-    return [(name, value) for name, value in headers.multi_items() if name.lower() not in SECRET_HEADERS | drop]
+def _plain(headers: Any, drop: set[bytes]) -> list[tuple[bytes, bytes]]:
+    # As bytes: a value that is no ASCII could not be made into a header again from its text.
+    return [(name, value) for name, value in headers.raw if name.lower() not in SECRET_HEADERS | drop]
 
 
 def _rebuild(

@@ -116,7 +116,7 @@ class RetryPolicy:
             ("poll_wait", "tenacity.wait_fixed(1)"),
         ):
             strategy = getattr(self, what)
-            if not callable(strategy):
+            if not callable(strategy) or isinstance(strategy, type):
                 raise TypeError(f"{what} must be a tenacity strategy such as {example}, not {strategy!r}")
         put = object.__setattr__
         put(self, "total_timeout", check_seconds("total_timeout", self.total_timeout))
