@@ -53,6 +53,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "_admit",
         "_inner",
         "_colour",
+        "_signing",
         "_sql",
     ),
     "drivers": ("_sync", "_async", "sqlite", "postgres"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._httpx import AsyncIdempotentTransport, IdempotentTransport
+from ._httpx import AsyncIdempotentTransport, IdempotentTransport, KeyedAuth
 from ._keys import derive_key, new_key
 from ._model import Failure, GaveUp, Kind, Outcome, Verdict
 from ._operation import Operation, current_operation, operation
@@ -42,6 +42,7 @@ __all__ = [
     "KeyMismatch",
     "KeyNotAccepted",
     "KeySpent",
+    "KeyedAuth",
     "Kind",
     "Listener",
     "NotSent",

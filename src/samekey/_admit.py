@@ -12,6 +12,7 @@ from ._options import DEFAULT, EXTENSION, Options
 from ._outgoing import credentials
 from ._raising import local_error
 from ._report import CALL
+from ._signing import SIGNED
 from ._state import KeyState
 from ._straight import First
 from ._telling import tell_of
@@ -84,6 +85,8 @@ def _follow(
         dialect = engine.origins.get(trail.origin, engine.dialect)  # http became https on the same host
     if exchange.keyed and not repeats:
         exchange.without_key()
+        if SIGNED in request.extensions and (header := Call(engine, request, dialect, options).header) is not None:
+            request.headers.pop(header, None)
     return Call(engine, request, dialect, options, trail)
 
 
@@ -92,6 +95,9 @@ def _choose(call: Call) -> None:
     options, request = call.options, call.request
     method = request.method
     call.given = _in_header(call)
+    call.signed = request.extensions.get(SIGNED)
+    if call.signed is not None and call.signed.key == call.given:
+        call.given = None
     call.repeatable = method in IDEMPOTENT or options.idempotent
     if options.key is False:
         if call.given is not None:
@@ -143,6 +149,8 @@ def bind(call: Call) -> None:
         return
     if isinstance(call.dialect.carrier, JsonField):
         call.given = _in_body(call)
+        if call.signed is not None and call.signed.key == call.given:
+            call.given = None
     _check_names(call)
     if call.operation is not None:
         _bind_to_operation(call, call.operation)
@@ -188,7 +196,8 @@ def _check_names(call: Call) -> None:
 
 def _one_key(call: Call, operation: Operation | None) -> str | None:
     """The key that the caller gave, wherever it stands."""
-    given = {"the request": call.given, "options(key=...)": call.options.key or None}
+    signed = None if call.signed is None else call.signed.key
+    given = {"the request": call.given, "KeyedAuth": signed, "options(key=...)": call.options.key or None}
     if operation is not None:
         made = operation.state.key if operation.state is not None else None
         given["the operation"] = operation.given_key or made
@@ -266,10 +275,12 @@ def _make_own(call: Call) -> None:
                 )
             call.taken = entry
             return
-        call.exchange.state.key = call.dialect.key.make()
+        call.exchange.state.key = call.signed.key if call.signed else call.dialect.key.make()
         return
-    call.begin(KeyState(call.dialect.key.make(), made_here=True, scope=call.options.scope), automatic=True)
+    key = call.signed.key if call.signed else call.dialect.key.make()
+    call.begin(KeyState(key, made_here=True, scope=call.options.scope), automatic=True)
 
 
 def _may_resume(call: Call, entry: Unresolved) -> bool:
-    return call.engine.policy.on_unresolved == "resume" and entry.credentials == credentials(call.request)
+    resumes = call.engine.policy.on_unresolved == "resume" and call.signed is None
+    return resumes and entry.credentials == credentials(call.request)

@@ -26,6 +26,7 @@ from ._wire import (
     media_type,
     origin_of,
     retry_after,
+    text_of,
 )
 from .dialects import Dialect, JsonField, classify
 from .events import CallStarted, MismatchFound, WaitScheduled
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from ._engine import Engine
     from ._operation import Operation
+    from ._signing import Signed
     from ._state import KeyState
 
 
@@ -44,7 +46,7 @@ class Call:
     __slots__ = (
         "body", "decoded", "dialect", "earlier", "engine", "error", "exchange", "first_leg", "given", "keyed",
         "left", "operation", "options", "raised", "raw", "reading", "repeatable", "replayable", "request",
-        "response", "skipped", "taken", "trail", "unread",
+        "response", "signed", "skipped", "taken", "trail", "unread",
     )  # fmt: skip
 
     exchange: Exchange
@@ -63,6 +65,8 @@ class Call:
         self.taken: Unresolved | None = None
         """The unresolved call that this one goes on with."""
         self.given: str | None = None
+        self.signed: Signed | None = None
+        """The key that `KeyedAuth` has put on already."""
         self.first_leg = trail is None
         self.keyed = False
         self.repeatable = False
@@ -131,7 +135,7 @@ class Call:
         self.exchange = Exchange(state, keyed=self.keyed, repeatable=self.repeatable, retry=retry)
         origin, path = origin_of(request.url), request.url.raw_path
         self.trail = trail = Trail(self.exchange, request.method, origin, path, automatic=automatic)
-        trail.body = self.body
+        trail.body = self.signed.body if self.signed and self.signed.body else self.body
         trail.replayable = self.replayable
         trail.headers = request.headers
         trail.scope_headers = self.dialect.scope_headers
@@ -273,7 +277,7 @@ class Call:
                 failure = Failure.UNKNOWN  # an answer had begun
         self.error = error
         self.response = None
-        step = self.exchange.failed(failure, name, str(error), self.now(), Facts(), status, hint)
+        step = self.exchange.failed(failure, name, text_of(error, name), self.now(), Facts(), status, hint)
         tell_attempt(self)
         return step
 

@@ -258,7 +258,7 @@ class Exchange:
         return Report(
             key=state.key or None,
             name=state.name,
-            outcome=self.outcome or state.outcome(),
+            outcome=self.outcome or self._known or state.outcome(),
             replayed=self.replayed,
             supported=self.supported,
             attempts=self.attempts,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Self
 
@@ -68,13 +69,17 @@ class Operation:
     @property
     def key(self) -> str:
         """The key of every request in this operation; made when it is first read or sent."""
-        with self.lock:
-            return self.own_state(new_key).key
+        return self.key_by(new_key)
 
-    def own_state(self, make_key: object) -> KeyState:
+    def key_by(self, make_key: Callable[[], str]) -> str:
+        """The key; made by *make_key* if it is not there yet."""
+        with self.lock:
+            return self.own_state(make_key).key
+
+    def own_state(self, make_key: Callable[[], str]) -> KeyState:
         """The state of the key, made on first use by *make_key* unless the caller gave the key."""
         if self.state is None:
-            key = self.given_key or make_key()  # type: ignore[operator]
+            key = self.given_key or make_key()
             self.state = KeyState(key, made_here=self.given_key is None, name=self.name, scope=self.scope)
         return self.state
 

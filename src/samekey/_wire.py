@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import email.utils
 import math
+import re
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterator
 from types import ModuleType
@@ -35,6 +36,8 @@ LONGEST_TOKEN_REQUEST = 64 * 1024
 
 SHORTEST_TIMEOUT = 0.001
 """Seconds; zero would mean "do not wait at all" to a socket."""
+
+_QUOTED = re.compile(r"\bb?(['\"]).*\1", re.DOTALL)
 
 NEVER_SENT = ("ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError")
 PERMANENT = ("UnsupportedProtocol", "LocalProtocolError")
@@ -80,6 +83,12 @@ class Backend:
             streamed = name == "LocalProtocolError" and not replayable
             return (Failure.UNKNOWN if streamed else Failure.PERMANENT), name
         return (Failure.NEVER_SENT if _refused_stream(error) else Failure.UNKNOWN), name
+
+
+def text_of(error: BaseException, name: str) -> str:
+    """The text of *error* for reports and logs: a local protocol error quotes a header's value, perhaps a credential."""
+    text = str(error)
+    return _QUOTED.sub("(not shown)", text) if name == "LocalProtocolError" else text
 
 
 def _untrusted(error: BaseException) -> bool:
