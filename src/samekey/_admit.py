@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ._call import Call
 from ._memory import Unresolved
 from ._messages import KEYS_DIFFER, LOCAL_MISMATCH, REFUSED_HOP, REPEATED, compose
+from ._named import bind_named
 from ._operation import Operation, current_operation
 from ._options import DEFAULT, EXTENSION, Options
 from ._outgoing import credentials
@@ -142,17 +143,16 @@ def bind(call: Call) -> None:
         call.begin(KeyState("", made_here=True), automatic=False)
         return
     if call.earlier is not None:
-        earlier = call.earlier
-        earlier.exchange.state.bind(earlier.fingerprint)
-        call.begin(earlier.exchange.state, automatic=earlier.automatic)
-        _check_binding(call)
+        _bind_again(call, call.earlier)
         return
     if isinstance(call.dialect.carrier, JsonField):
         call.given = _in_body(call)
         if call.signed is not None and call.signed.key == call.given:
             call.given = None
-    _check_names(call)
-    if call.operation is not None:
+    name = call.options.name or (call.operation.name if call.operation else None)
+    if name is not None:
+        bind_named(call, name, _one_key(call, call.operation))
+    elif call.operation is not None:
         _bind_to_operation(call, call.operation)
     elif call.given is None and call.options.key is None:
         _make_own(call)
@@ -164,6 +164,17 @@ def bind(call: Call) -> None:
             state = call.engine.memory.state_of(KeyState(key, made_here=False, scope=call.options.scope))
         call.begin(state, automatic=False)
         _check_binding(call)
+
+
+def _bind_again(call: Call, earlier: Trail) -> None:
+    """The same request object is sent once more: a new call with the same key."""
+    holding = earlier.exchange.holding
+    if holding is not None:
+        bind_named(call, str(earlier.exchange.state.name), holding.given)
+        return
+    earlier.exchange.state.bind(earlier.fingerprint)
+    call.begin(earlier.exchange.state, automatic=earlier.automatic)
+    _check_binding(call)
 
 
 def _nobody_gave_a_key(call: Call) -> bool:
@@ -185,21 +196,13 @@ def _in_body(call: Call) -> str | None:
     return key
 
 
-def _check_names(call: Call) -> None:
-    name = call.options.name or (call.operation.name if call.operation else None)
-    if name is not None:
-        raise ValueError(
-            f"the operation is named {name!r}, but the client has no journal to keep names in; nothing was sent. Give "
-            "wrap() a journal, or use operation() without a name"
-        )
-
-
 def _one_key(call: Call, operation: Operation | None) -> str | None:
     """The key that the caller gave, wherever it stands."""
     signed = None if call.signed is None else call.signed.key
     given = {"the request": call.given, "KeyedAuth": signed, "options(key=...)": call.options.key or None}
     if operation is not None:
-        made = operation.state.key if operation.state is not None else None
+        # A named operation's key is the journal's to say.
+        made = operation.state.key if operation.state is not None and operation.name is None else None
         given["the operation"] = operation.given_key or made
     keys = {key for key in given.values() if key is not None}
     if len(keys) > 1:
@@ -222,10 +225,10 @@ def _bind_to_operation(call: Call, operation: Operation) -> None:
             with call.engine.memory.lock:
                 known = call.engine.memory.state_of(state)
             if known is not state:
-                agrees = known.absorb(state)
+                if not known.absorb(state):  # there, under another client, it stands for another request
+                    call.begin(state, automatic=False)
+                    raise _differs(call, str(known.fingerprint), str(state.fingerprint))
                 operation.state = state = known
-                if not agrees:
-                    raise _mismatch(call, compose(LOCAL_MISMATCH, state.key, known="of another client", found="?"))
         call.begin(state, automatic=False)
         _check_binding(call)
 
@@ -236,9 +239,13 @@ def _check_binding(call: Call) -> None:
     state, found = call.exchange.state, call.trail.fingerprint
     known = state.bind(found)
     if known != found:
-        raise _mismatch(call, compose(LOCAL_MISMATCH, state.key, known=known[:8], found=found[:8]))
+        raise _differs(call, known, found)
     if state.snapshot is None and call.trail.rebuilt_differently and call.replayable:
         state.snapshot = (call.trail.content_type, call.content())
+
+
+def _differs(call: Call, known: str, found: str) -> IdempotencyError:
+    return _mismatch(call, compose(LOCAL_MISMATCH, call.exchange.state.key, known=known[:8], found=found[:8]))
 
 
 def _mismatch(call: Call, text: str) -> IdempotencyError:
@@ -270,15 +277,17 @@ def _make_own(call: Call) -> None:
             call.exchange.state = entry.state
             tell_of(call, UnresolvedRepeated, resumed=resumed)
             if not resumed:
-                raise _local(
-                    call, "OutcomeUnknown", compose(REPEATED, entry.state.key, age=max(0.0, now - entry.since))
-                )
+                raise _local(call, "OutcomeUnknown", compose(REPEATED, entry.state.key, age=_ago(now - entry.since)))
             call.taken = entry
             return
         call.exchange.state.key = call.signed.key if call.signed else call.dialect.key.make()
         return
     key = call.signed.key if call.signed else call.dialect.key.make()
     call.begin(KeyState(key, made_here=True, scope=call.options.scope), automatic=True)
+
+
+def _ago(seconds: float) -> str:
+    return "just now" if seconds < 1 else f"{seconds:.0f} s ago"
 
 
 def _may_resume(call: Call, entry: Unresolved) -> bool:

@@ -6,30 +6,26 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from . import _pause
-from ._decide import UNKNOWN, Again, Facts, Raise, Reraise
-from ._exchange import SEND, Exchange, Step, Wait
+from ._exchange import Exchange
+from ._judge import judge_answer, judge_failure
 from ._leave import deliver, leave, rest_failed
 from ._memory import Unresolved
-from ._model import Failure, Reading, Verdict
 from ._options import Options
 from ._outgoing import outgoing
 from ._report import CALL
 from ._settings import UNSET
-from ._strategies import ask
-from ._telling import suspect, tell_attempt, tell_of
+from ._steps import Step
+from ._telling import tell_of
 from ._trail import Trail
 from ._wire import (
     CLASSIFIED_BODY,
     STREAMING_TYPES,
-    decoded_answer,
     longest_attempt,
     media_type,
     origin_of,
-    retry_after,
-    text_of,
 )
-from .dialects import Dialect, JsonField, classify
-from .events import CallStarted, MismatchFound, WaitScheduled
+from .dialects import Dialect, JsonField
+from .events import CallStarted
 
 if TYPE_CHECKING:
     import httpx
@@ -42,12 +38,6 @@ if TYPE_CHECKING:
 
 class Call:
     """A request on its way through one transport."""
-
-    __slots__ = (
-        "body", "decoded", "dialect", "earlier", "engine", "error", "exchange", "first_leg", "given", "keyed",
-        "left", "operation", "options", "raised", "raw", "reading", "repeatable", "replayable", "request",
-        "response", "signed", "skipped", "taken", "trail", "unread",
-    )  # fmt: skip
 
     exchange: Exchange
 
@@ -81,6 +71,9 @@ class Call:
         """`raw` is the decoded body already."""
         self.reading: Any = None
         self.error: BaseException | None = None
+        self.text: str | None = None
+        """What the error says, where the usual message would not fit."""
+        self.resource: str | None = None
         self.raised: str | None = None
         self.skipped = 0.0
         self.left: float | None = None
@@ -131,8 +124,9 @@ class Call:
     def begin(self, state: KeyState, *, automatic: bool) -> None:
         """Start a new call with this key."""
         request, options = self.request, self.options
-        retry = options.retry and self.replayable
-        self.exchange = Exchange(state, keyed=self.keyed, repeatable=self.repeatable, retry=retry)
+        self.exchange = Exchange(
+            state, keyed=self.keyed, repeatable=self.repeatable, retry=options.retry, replayable=self.replayable
+        )
         origin, path = origin_of(request.url), request.url.raw_path
         self.trail = trail = Trail(self.exchange, request.method, origin, path, automatic=automatic)
         trail.body = self.signed.body if self.signed and self.signed.body else self.body
@@ -188,9 +182,10 @@ class Call:
         exchange.start(self.now(), self.total_timeout)
         if self.engine.listeners:
             tell_of(self, CallStarted)
-        return self._check_age() or SEND
+        return self.check_age() or exchange.first_step()
 
-    def _check_age(self) -> Raise | None:
+    def check_age(self) -> Step | None:
+        """Refuse to send a key that the server may have forgotten."""
         exchange = self.exchange
         if exchange.state.first_sent is None or (usable := self.dialect.usable_for) is None:
             return None
@@ -232,81 +227,41 @@ class Call:
 
     def answered(self) -> Step:
         """Judge the answer."""
-        response, exchange = self.response, self.exchange
-        status = response.status_code
-        complete = self.raw is not None and not isinstance(response.stream, self.engine.backend.Rest)
-        answer = decoded_answer(
-            self.engine.backend, response, self.raw or b"", complete=complete, encoded=not self.decoded
-        )
-        fresh = exchange.state.fresh(exchange.number)
-        self.reading = reading = classify(answer, self.dialect, fresh=fresh, repeat=exchange.repeat)
-        if exchange.keyed and reading.verdict is Verdict.OK:
-            return self._succeeded(status, reading)
-        hint = max(filter(None, (retry_after(response.headers, _pause.wall()), reading.delay)), default=None)
-        dialect = self.dialect
-        facts = Facts(settles=dialect.settles(status), believe_done=dialect.believe_done)
-        step = exchange.answered(status, reading, self.now(), facts, hint)
-        if reading.verdict is Verdict.MISMATCH and exchange.keyed:
-            tell_of(self, MismatchFound, local=False)
-        tell_attempt(self)
-        return step
-
-    def _succeeded(self, status: int, reading: Reading) -> Step:
-        listened = self.engine.listeners
-        if listened:
-            suspect(self, reading.replayed)
-        exchange = self.exchange
-        exchange.supported = exchange.supported if reading.supported is None else reading.supported
-        exchange.retry_after = None
-        step = exchange.succeeded(status, self.now(), reading)
-        if self.raw is None and status != 101:
-            # Handed on unread; if it breaks off, the caller must not take that for a failure.
-            self.has_read(b"", self.response.stream)
-        if listened:
-            tell_attempt(self)
-        return step
+        return judge_answer(self)
 
     def failed(self, error: BaseException) -> Step:
         """Judge an attempt that brought no complete answer."""
-        backend, response = self.engine.backend, self.response
-        failure, name = backend.classify(error, replayable=self.replayable)
-        status = hint = None
-        if response is not None:
-            status, hint = response.status_code, retry_after(response.headers, _pause.wall())
-            if failure in (Failure.NEVER_SENT, Failure.PERMANENT):
-                failure = Failure.UNKNOWN  # an answer had begun
-        self.error = error
-        self.response = None
-        step = self.exchange.failed(failure, name, text_of(error, name), self.now(), Facts(), status, hint)
-        tell_attempt(self)
-        return step
-
-    def pace(self, again: Again) -> Step:
-        """Ask the strategies how long to wait, and whether at all."""
-        exchange, policy, now = self.exchange, self.engine.policy, self.now()
-        shown = self.error
-        if shown is None:
-            status = self.response.status_code
-            shown = self.engine.backend.HTTPStatusError(
-                f"the server answered with status {status}", request=self.request, response=self.response
-            )
-        try:
-            backoff, stopped = ask(policy, again, exchange, shown, now)
-        except Exception as error:  # noqa: BLE001 - whatever a user's strategy raises
-            self.error = error
-            return exchange.end(UNKNOWN if exchange.state.open else Reraise(again.ending.outcome))
-        least = self.dialect.min_wait if exchange.keyed else 0.0
-        longest = policy.max_retry_after
-        step = exchange.paced(again, now, stopped=stopped, backoff=backoff, longest_floor=longest, least=least)  # type: ignore[arg-type]
-        if isinstance(step, Wait):
-            tell_of(self, WaitScheduled, seconds=step.seconds, poll=again.poll)
-        return step
+        return judge_failure(self, error)
 
     def waited(self, seconds: float, skipped: float) -> Step:
         """The wait is over, or was skipped by a test."""
         self.skipped += skipped
         self.exchange.waited_for += seconds
-        return self._check_age() or SEND
+        return self.check_age() or self.exchange.next_step()
+
+    # -- a name in the journal
+
+    @property
+    def stores_request(self) -> bool:
+        """Whether the journal keeps the request's bytes and repeats those."""
+        return self.operation is not None and self.operation.store_request
+
+    @property
+    def stale(self) -> bool:
+        """Whether the lease has run out unnoticed."""
+        holding = self.exchange.holding
+        return holding is not None and holding.stale(self.now())
+
+    @property
+    def holds_name(self) -> bool:
+        """Whether a row of the journal waits to be written."""
+        holding = self.exchange.holding
+        return holding is not None and holding.owned
+
+    @property
+    def partly_read(self) -> bool:
+        """Whether more of the answer's body was sent than was read."""
+        return isinstance(self.response.stream, self.engine.backend.Rest)
 
     # -- endings
 

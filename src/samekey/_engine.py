@@ -38,7 +38,7 @@ class Engine:
             raise TypeError(f"policy must be a samekey.RetryPolicy, not {type(policy).__name__}")
         if not isinstance(dialect, Dialect):
             raise TypeError(f"dialect must be a samekey.Dialect, not {type(dialect).__name__}")
-        if journal is not None:
+        if journal is not None and not all(hasattr(journal, step) for step in ("claim", "renew", "record", "scope")):
             raise TypeError(f"journal must be a samekey journal, not {type(journal).__name__}")
         self.listeners = tuple(listeners)
         for listener in self.listeners:

@@ -7,8 +7,8 @@ it is sent, its age is checked before every send, an answer is judged before any
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from dataclasses import replace
+from typing import Any, Literal
 
 from ._decide import (
     TURNED_AWAY,
@@ -24,42 +24,23 @@ from ._decide import (
     leaves_open,
     pace,
 )
+from ._holding import Holding
 from ._model import Failure, GaveUp, Kind, Outcome, Reading
 from ._report import Attempt, Report
 from ._state import KeyState, serial
-
-
-@dataclass(frozen=True, slots=True)
-class Send:
-    """Send the request (again)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """Discard the last answer, wait, then send again."""
-
-    seconds: float
-
-
-Step: TypeAlias = "Send | Wait | Again | Ending"
-
-SEND = Send()
+from ._steps import CLAIM, RENEW, SEND, Recall, Record, Step, Wait
+from .journal import Entry
 
 
 class Exchange:
     """One call: its attempts, and what is known of its operation."""
 
-    __slots__ = (
-        "_at_the_door", "_conflict_polls", "_deadline", "_kind", "_known", "_log", "_number", "_sent_at",
-        "began", "gave_up", "keyed", "number", "outcome", "polls", "repeat", "repeatable", "replayed", "retry",
-        "retry_after", "state", "supported", "tries", "waited_for",
-    )  # fmt: skip
-
-    def __init__(self, state: KeyState, *, keyed: bool, repeatable: bool, retry: bool) -> None:
+    def __init__(self, state: KeyState, *, keyed: bool, repeatable: bool, retry: bool, replayable: bool = True) -> None:
         self.state = state
         self.keyed = keyed
         self.repeatable = repeatable
         self.retry = retry
+        self.replayable = replayable
         self.number = next(serial)
         self._log: list[tuple[Any, ...]] = []
         self.outcome: Outcome | None = None
@@ -67,6 +48,10 @@ class Exchange:
         self.supported: bool | None = None
         self.gave_up: GaveUp | None = None
         self.retry_after: float | None = None
+        self.holding: Holding | None = None
+        """The call's hold on a named operation."""
+        self.recorded: bool | None = None
+        self.source: Literal["network", "journal"] = "network"
         self.tries = 0
         """Network attempts so far, the running one included."""
         self.polls = 0
@@ -128,14 +113,13 @@ class Exchange:
         self._heard(reading, retry_after)
         return self._limit(after_answer(reading, status, facts))
 
-    def succeeded(self, status: int, now: float, reading: Reading) -> Deliver:
+    def succeeded(self, status: int, now: float, reading: Reading) -> Step:
         """The short way through `answered` for a plain success."""
         self._at_the_door = False
         self.state.open.pop(self._number, None)
         self._note(now, status, reading.verdict)
         self._heard(reading, None)
-        self.end(_EXECUTED)
-        return _EXECUTED
+        return self.end(_EXECUTED)
 
     def _heard(self, reading: Reading, retry_after: float | None) -> None:
         if self._known is None:  # else this answer is not about the operation
@@ -180,6 +164,7 @@ class Exchange:
             fresh=self.state.fresh(self.number),
             open=self.state.open_besides(self._number),
             at_the_door=self._at_the_door,
+            same_bytes=self.state.same_bytes,
             ignored=self.supported is False,
         )
 
@@ -202,6 +187,8 @@ class Exchange:
             return self.end(step)
         if not self.retry:
             return self.end(step.ending, GaveUp.RETRY_OFF)
+        if not self.replayable:
+            return self.end(step.ending)
         return step
 
     def paced(
@@ -213,7 +200,8 @@ class Exchange:
         verdict = pace(again, limits)
         if isinstance(verdict, GaveUp):
             return self.end(again.ending, verdict)
-        self._kind = Kind.POLL if again.poll else Kind.RETRY
+        if self.holding is None or self.holding.owned:  # else nothing of this call was sent, somebody else is at it
+            self._kind = Kind.POLL if again.poll else Kind.RETRY
         self._conflict_polls += again.conflict
         return Wait(verdict)
 
@@ -222,13 +210,54 @@ class Exchange:
         """The number of the newest attempt among all of the process."""
         return self._number
 
-    def check_age(self, age_limit: float | None, age: float) -> Raise | None:
+    def check_age(self, age_limit: float | None, age: float) -> Step | None:
         """Refuse to send a key that the server may have forgotten: it would execute again."""
         if age_limit is None or age <= age_limit or not self.keyed:
             return None
-        expired = Raise("KeyExpired", Outcome.UNKNOWN)
-        self.end(expired)
-        return expired
+        return self.end(Raise("KeyExpired", Outcome.UNKNOWN))
+
+    def first_step(self) -> Step:
+        """A name is claimed, durably, before the first byte leaves."""
+        return CLAIM if self.holding is not None and not self.holding.owned and self.keyed else SEND
+
+    def next_step(self) -> Step:
+        """After a wait: who holds a name renews the lease, who waited for another asks again."""
+        if self.holding is None or not self.keyed:
+            return SEND
+        return RENEW if self.holding.owned else CLAIM
+
+    def followed(self, entry: Entry) -> Step:
+        """The journal has the row in other hands, or at its end."""
+        assert self.holding is not None
+        step = self.holding.follow(entry)
+        if isinstance(step, Recall):
+            self.source, self.recorded = "journal", True
+            self.outcome = step.outcome
+            return step
+        return self._limit(step)
+
+    def keys_differ(self) -> Step:
+        """The name is kept with another key than the one the caller gave: nothing is sent."""
+        return self.end(Raise("KeyMismatch", self.state.outcome()))
+
+    def abandon(self) -> Step:
+        """The call was broken off between two attempts: the name must not stay held, and must not come free."""
+        return self.end(Reraise(Outcome.UNKNOWN if self.state.open or not self._at_the_door else Outcome.NOT_SENT))
+
+    def journal_failed(self) -> Raise:
+        """The journal cannot be asked: nothing more is sent."""
+        if self.holding is not None:
+            self.holding.owned = False
+        touched = self.state.open or not self._at_the_door
+        self.outcome = Outcome.UNKNOWN
+        return Raise("OutcomeUnknown" if touched else "JournalError", Outcome.UNKNOWN)
+
+    def was_recorded(self, record: Record, *, done: bool) -> Ending:
+        """The row was written, or could not be; the caller gets the answer all the same."""
+        assert self.holding is not None
+        self.holding.released(record.state)
+        self.recorded = done
+        return record.ending
 
     def reopen(self, error: str) -> None:
         """The answer was handed on, and then broke off: the caller has it in part, so it counts as open again."""
@@ -241,7 +270,7 @@ class Exchange:
         self.end(refused)
         return refused
 
-    def end(self, ending: Ending, gave_up: GaveUp | None = None) -> Ending:
+    def end(self, ending: Ending, gave_up: GaveUp | None = None) -> Step:
         """Close the call: settle the operation if the ending does, and fold the outcome."""
         state = self.state
         if ending.outcome is Outcome.EXECUTED:
@@ -250,7 +279,10 @@ class Exchange:
             state.settle()
         self.gave_up = gave_up
         self.outcome = self._known or (Outcome.EXECUTED if state.executed else ending.outcome)
-        return ending
+        if self.holding is None or not self.holding.owned:
+            return ending
+        status = self._log[-1][3] if self._log else None
+        return Record(self.holding.row_after(ending, status, state, at_the_door=self._at_the_door), ending)
 
     def report(self, now: float) -> Report:
         """Everything known about the call so far."""
@@ -260,6 +292,8 @@ class Exchange:
             name=state.name,
             outcome=self.outcome or self._known or state.outcome(),
             replayed=self.replayed,
+            source=self.source,
+            recorded=self.recorded,
             supported=self.supported,
             attempts=self.attempts,
             elapsed=max(0.0, now - self.began),
@@ -269,5 +303,3 @@ class Exchange:
 
 
 _EXECUTED = Deliver(Outcome.EXECUTED)
-
-__all__ = ["SEND", "Again", "Deliver", "Ending", "Exchange", "Raise", "Reraise", "Send", "Step", "Wait"]

@@ -46,6 +46,11 @@ _MEANING = {
         "nothing was executed under it",
         "start a new operation, which has a new key",
     ),
+    "JournalError": (
+        "the journal could not be used",
+        "nothing was sent",
+        "mend the journal and run the operation again",
+    ),
     "KeyNotAccepted": (
         "the server wants an idempotency key in another form or place",
         "nothing was executed",
@@ -74,12 +79,22 @@ KEYS_DIFFER = (
     "give the key in one place only",
 )
 REPEATED = (
-    "an identical request ended {age:.0f} s ago with its outcome unknown, and this one came without an operation",
+    "an identical request ended {age} with its outcome unknown, and this one came without an operation",
     "the first may have been executed, so this one was not sent",
     (
         "go on with the first: samekey.operation(key=error.key); a payment that is meant to be a second one needs an "
         "operation of its own. RetryPolicy(on_unresolved='resume') goes on by itself"
     ),
+)
+HELD = (
+    "another process is at work on the operation {name!r}, for at most {seconds} s more",
+    "it may be executed at any moment; nothing was sent from here",
+    "run it again later: it then gets the recorded answer, or takes the operation over with the same key",
+)
+JOURNAL_FAILED = (
+    "the journal could not be used ({error})",
+    "nothing was sent",
+    "mend the journal and run the operation again",
 )
 REFUSED_HOP = (
     "the server redirects this request to another origin ({origin}), which is not named in origins",
@@ -95,9 +110,17 @@ def compose(parts: tuple[str, str, str], key: str | None, **values: object) -> s
     return f"{what}: {money}. To do: {advice}.{shown}"
 
 
-def message(kind: str, report: Report, status: int | None, evidence: str | None) -> str:
+UNKEYED = (
+    "no answer says what became of the request, which was sent without a key",
+    "it may have been executed once; a repeat could execute it again",
+    "look it up at the API before anything is sent again",
+)
+
+
+def message(kind: str, report: Report, status: int | None, evidence: str | None, *, replayable: bool = True) -> str:
     """The message of an error that a call ended in."""
-    what, money, advice = _MEANING[kind]
+    unkeyed = report.key is None and kind == "OutcomeUnknown"
+    what, money, advice = UNKEYED if unkeyed else _MEANING[kind]
     if report.outcome is Outcome.EXECUTED and kind in ("OutcomeUnknown", "StillInProgress", "KeyExpired"):
         what, money = EXECUTED_BEFORE, "it was executed; do not send it under another key"
     elif report.outcome is Outcome.UNKNOWN and kind in ("KeyMismatch", "KeyNotAccepted"):
@@ -110,6 +133,8 @@ def message(kind: str, report: Report, status: int | None, evidence: str | None)
         details.append(f"{count} attempt{'s' if count != 1 else ''} in {report.elapsed:.2f} s, the last one: {seen}")
     if evidence and status:
         details.append(f"the server said: {evidence}")
+    if not replayable:
+        details.append("its body was longer than max_request_buffer, so it could not be repeated")
     if report.gave_up:
         details.append(_GAVE_UP[report.gave_up])
     if report.retry_after is not None:

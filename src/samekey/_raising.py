@@ -23,9 +23,15 @@ def ending_error(call: Call, ending: Raise, report: Report) -> IdempotencyError:
     status = None if response is None else response.status_code
     evidence = getattr(call.reading, "evidence", None) if response is not None else None
     kind = paired(ending.error, call.engine.backend.name, _situation(call, ending.error, response))
-    error = _make(call, kind, message(ending.error, report, status, evidence), report, response)
+    error = _make(
+        call,
+        kind,
+        call.text or message(ending.error, report, status, evidence, replayable=call.replayable),
+        report,
+        response,
+    )
     if isinstance(error, AlreadyExecuted):
-        error.resource = call.reading.resource
+        error.resource = call.resource or getattr(call.reading, "resource", None)
     if ending.cause is not None:
         refusal = paired(ending.cause, call.engine.backend.name, "HTTPStatusError")
         error.__cause__ = _make(call, refusal, message(ending.cause, report, status, evidence), report, response)

@@ -37,15 +37,16 @@ class SigningAuth:
         self,
         auth: Any,
         *,
-        origins: str | Iterable[str] | Mapping[str, Dialect] = "*",
+        origins: str | Iterable[str] | Mapping[str, Dialect] | None = None,
         dialect: Dialect = GENERIC,
     ) -> None:
         """Settings as in `samekey.wrap`.
 
         Args:
             auth: The auth of the HTTP library that signs requests.
-            origins: As given to `samekey.wrap`. Default: every origin.
-            dialect: As given to `samekey.wrap`. Default `GENERIC`.
+            origins: As given to `samekey.wrap`. Default: those of the client whose ``auth`` this is when it is
+                wrapped; an auth that is given per request, or to a transport made by hand, has to be told.
+            dialect: As given to `samekey.wrap`, where *origins* is given. Default `GENERIC`.
 
         Raises:
             TypeError: *auth* is no auth object.
@@ -54,7 +55,22 @@ class SigningAuth:
         if not hasattr(auth, "sync_auth_flow") or not hasattr(auth, "async_auth_flow"):
             raise TypeError(f"auth must be an {self._backend.name}.Auth that signs, not {type(auth).__name__}")
         self._auth = auth
-        self._engine = Engine(self._backend, origins, dialect, None, None, ())
+        self._engine: Engine | None = None
+        if origins is not None:
+            self._engine = Engine(self._backend, origins, dialect, None, None, ())
+
+    def adopt(self, engine: Engine) -> None:
+        """Take the origins of the client that is being wrapped, unless they were given."""
+        if self._engine is None:
+            self._engine = engine
+
+    def _dialect_for(self, request: Any) -> Dialect | None:
+        if self._engine is None:
+            raise ValueError(
+                "KeyedAuth does not know which APIs honour keys; nothing was sent. Make it the auth of the client "
+                "before samekey.wrap(client), or name them: KeyedAuth(auth, origins=[...])"
+            )
+        return self._engine.dialect_for(request.url)
 
     def sync_auth_flow(self, request: Any) -> Generator[Any, Any, None]:
         """Put the key on, then run the user's auth."""
@@ -80,12 +96,12 @@ class SigningAuth:
             await flow.aclose()
 
     def _in_body(self, request: Any) -> JsonField | None:
-        dialect = self._engine.dialect_for(request.url)
+        dialect = self._dialect_for(request)
         return dialect.carrier if dialect is not None and isinstance(dialect.carrier, JsonField) else None
 
     def _put(self, request: Any) -> None:
         options = request.extensions.get(EXTENSION, DEFAULT)
-        dialect = self._engine.dialect_for(request.url)
+        dialect = self._dialect_for(request)
         keyed = dialect is not None and request.method in dialect.methods
         if not keyed or options.key is False or options.idempotent or SIGNED in request.extensions:
             return

@@ -18,9 +18,19 @@ class KeyState:
     """
 
     __slots__ = (
-        "_bound", "answer", "executed", "first_sent", "key", "made_here", "name", "open", "reached", "scope",
+        "_bound",
+        "answer",
+        "executed",
+        "first_sent",
+        "key",
+        "made_here",
+        "name",
+        "open",
+        "reached",
+        "same_bytes",
+        "scope",
         "snapshot",
-    )  # fmt: skip
+    )
 
     def __init__(self, key: str, *, made_here: bool, name: str | None = None, scope: str | None = None) -> None:
         self.key = key
@@ -36,6 +46,8 @@ class KeyState:
         self.reached: set[int] = set()
         """Calls of which an attempt may have reached the server."""
         self.executed = False
+        self.same_bytes = True
+        """False if earlier attempts may have had other bytes for the same request (a form built again elsewhere)."""
         self.answer: str | None = None
         """Digest of the first successful answer, where the key may come back; a second one should equal it."""
         self.snapshot: tuple[str, bytes] | None = None

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 from . import _pause
 from ._call import Call
 from ._decide import Deliver
-from ._exchange import SEND, Exchange, Step
+from ._exchange import Exchange
 from ._model import Outcome
 from ._operation import in_force
 from ._options import DEFAULT, EXTENSION
 from ._report import CALL, Report
 from ._state import KeyState
+from ._steps import SEND, Step
 from ._trail import Told, Trail
 from ._wire import STREAMING_TYPES, clipped, media_type, origin_of
 from .dialects import Dialect, Header
@@ -72,8 +73,10 @@ class First:
         "response",
         "status",
         "wall",
-    )  # fmt: skip
+    )
 
+    stale = holds_name = False
+    """No name in the journal is involved."""
     pending = False
     """As a `Trail`: httpx does not go on with a plain success."""
 

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from ._admit import admit, bind
 from ._call import Call
-from ._decide import Again, Deliver, Raise, Reraise
+from ._decide import Again, Deliver
 from ._engine import Engine
-from ._exchange import Send, Step, Wait
 from ._inner import checked
+from ._judge import pace
 from ._leave import error_for
+from ._named import claim_of, claimed, ended_of, journal_failed, lease_of, recorded, renewed
 from ._pause import shield, sleep, time_box
+from ._steps import RENEW, Claim, Record, Renew, Send, Step, Wait
 from ._straight import First, straight
 from ._wire import CLASSIFIED_BODY, Backend
 from .dialects import GENERIC, Dialect
@@ -63,6 +65,11 @@ class Driver(Generic[TransportT, RequestT, ResponseT]):
         self._engine = Engine(self._backend, origins, dialect, policy, journal, listeners)
         self._inner: Any = checked(type(self)._make_inner() if inner is None else inner, "handle_request")
 
+    @property
+    def engine(self) -> Engine:
+        """What the transports of one client share."""
+        return self._engine
+
     def around(self, inner: Any) -> Any:
         """A transport like this one around *inner*, sharing everything else."""
         twin = type(self).__new__(type(self))
@@ -111,20 +118,45 @@ class Driver(Generic[TransportT, RequestT, ResponseT]):
                     return call.deliver()
                 else:
                     step = self._go_on(call.become_call(), step)
+        except BaseException:
+            if call.current.holds_name:
+                self._journal(call.become_call(), call.become_call().exchange.abandon())
+            raise
         finally:
             call.current.leave()
 
-    def _go_on(self, call: Call, step: Again | Wait | Raise | Reraise) -> Step:
+    def _go_on(self, call: Call, step: Any) -> Step:
         """Do what a step other than sending and delivering says."""
         if isinstance(step, Again):
-            return call.pace(step)
+            return pace(call, step)
+        if isinstance(step, Claim | Renew | Record):
+            return self._journal(call, step)
         self._discard(call)
         if isinstance(step, Wait):
             skipped = sleep(step.seconds) if step.seconds else 0.0
             return call.waited(step.seconds, skipped)
         raise error_for(call, step)
 
+    def _journal(self, call: Call, step: Any) -> Step:
+        """Take one durable step; once begun it is finished, even if the task is cancelled."""
+        journal: Any = self._engine.journal
+        try:
+            with shield():
+                if isinstance(step, Claim):
+                    entry = journal.claim(claim_of(call))
+                elif isinstance(step, Renew):
+                    held = journal.renew(*lease_of(call))
+                else:
+                    held = journal.record(ended_of(call, step))
+        except Exception as error:  # noqa: BLE001 - whatever an adapter raises
+            return journal_failed(call, step, error)
+        if isinstance(step, Claim):
+            return claimed(call, entry)
+        return renewed(call, held=held) if isinstance(step, Renew) else recorded(call, step, done=held)
+
     def _attempt(self, call: Call | First) -> Step:
+        if call.stale:
+            return RENEW
         request = call.outgoing()
         try:
             with time_box(call.left) as box:

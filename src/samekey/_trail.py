@@ -16,21 +16,6 @@ if TYPE_CHECKING:
 class Trail:
     """One call, as its request remembers it. It knows no request, so that nothing is kept alive by it but bytes."""
 
-    __slots__ = (
-        "_fingerprint",
-        "automatic",
-        "body",
-        "exchange",
-        "headers",
-        "method",
-        "origin",
-        "path",
-        "pending",
-        "replayable",
-        "scope_headers",
-        "told",
-    )  # fmt: skip
-
     def __init__(self, exchange: Exchange, method: str, origin: Origin, path: bytes, *, automatic: bool) -> None:
         self.exchange = exchange
         self.method = method
@@ -44,6 +29,8 @@ class Trail:
         """The caller's headers."""
         self.scope_headers: tuple[str, ...] = ()
         self.replayable = True
+        self.body_counts = True
+        """Whether another body is another request; not where the journal keeps the first one and repeats that."""
         self.pending = False
         """The last answer was handed to httpx, which may go on with it: a 401, a 407 or a redirect."""
         self.told: Told | None = None
@@ -64,7 +51,7 @@ class Trail:
         """Digest of the request; made when it is first needed."""
         if self._fingerprint is None:
             if self.replayable:
-                body = b"".join(self.body)
+                body = b"".join(self.body) if self.body_counts else b""
                 scope = tuple(self.headers.get(name, "") for name in self.scope_headers)
                 self._fingerprint = fingerprint(self.method, self._target, body, self.content_type, scope)
             else:

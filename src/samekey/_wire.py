@@ -37,7 +37,7 @@ LONGEST_TOKEN_REQUEST = 64 * 1024
 SHORTEST_TIMEOUT = 0.001
 """Seconds; zero would mean "do not wait at all" to a socket."""
 
-_QUOTED = re.compile(r"\bb?(['\"]).*\1", re.DOTALL)
+_QUOTED = re.compile(r"b?(['\"]).*\1", re.DOTALL)
 
 NEVER_SENT = ("ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError")
 PERMANENT = ("UnsupportedProtocol", "LocalProtocolError")
@@ -86,7 +86,7 @@ class Backend:
 
 
 def text_of(error: BaseException, name: str) -> str:
-    """The text of *error* for reports and logs: a local protocol error quotes a header's value, perhaps a credential."""
+    """The text of *error* for reports and logs; a local protocol error may quote a header, and so a credential."""
     text = str(error)
     return _QUOTED.sub("(not shown)", text) if name == "LocalProtocolError" else text
 
@@ -113,19 +113,23 @@ def _refused_stream(error: BaseException) -> bool:
 
 
 Origin = tuple[bytes, bytes, int | None]
+DEFAULT_PORTS = {b"http": 80, b"https": 443}
 
 
 def origin_of(url: httpx.URL) -> Origin:
     """Scheme, host and port; the port is None where it is the scheme's default."""
-    return url.raw_scheme, url.raw_host, url.port
+    scheme, port = url.raw_scheme, url.port
+    if port is not None and port == DEFAULT_PORTS.get(scheme):
+        port = None  # httpx leaves it there if the scheme was written in capitals
+    return scheme, url.raw_host, port
 
 
 def same_origin(first: Origin, then: Origin) -> bool:
-    """Equal, or the step from http to https on one host."""
+    """Equal, or the step from http to https on one host, the default ports or one port for both."""
     if first == then:
         return True
     upgraded = first[0] == b"http" and then[0] == b"https" and first[1] == then[1]
-    return upgraded and first[2] in (None, then[2])
+    return upgraded and first[2] == then[2]
 
 
 def clipped(timeout: dict[str, float | None], remaining: float | None) -> dict[str, float | None]:
@@ -246,8 +250,10 @@ class Rest:
             yield first
         try:
             yield from self._rest
-        except Exception as error:  # noqa: BLE001 - translated, never swallowed
-            raise self._failed(error) from error.__cause__
+        except Exception as error:
+            if (told := self._failed(error)) is error:
+                raise
+            raise told from error
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         if first := self._begin():
@@ -255,8 +261,10 @@ class Rest:
         try:
             async for part in self._rest:
                 yield part
-        except Exception as error:  # noqa: BLE001 - translated, never swallowed
-            raise self._failed(error) from error.__cause__
+        except Exception as error:
+            if (told := self._failed(error)) is error:
+                raise
+            raise told from error
 
     def close(self) -> None:
         """Close what the rest is read from."""

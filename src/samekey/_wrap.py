@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ._inner import checked
+from ._signing import SigningAuth
 from .dialects import GENERIC, Dialect
 
 if TYPE_CHECKING:
@@ -66,6 +67,8 @@ def wrap(
     first = transport_type(
         own._transport, origins=origins, dialect=dialect, policy=policy, journal=journal, listeners=listeners
     )
+    if isinstance(own.auth, SigningAuth):
+        own.auth.adopt(first.engine)
     wrappers = {id(own._transport): first}
     for transport in transports:
         if id(transport) not in wrappers:

@@ -55,7 +55,7 @@ class IdempotencyError(Exception):
         Exception.__init__(self, message)
         self.key = key
         self.name = name
-        self.report = report
+        self.report: Report = report  # type: ignore[assignment] # None only on an error that was made by hand
         self.request = request
         self.response = response
 

@@ -77,6 +77,18 @@ class DuplicateSuspected(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JournalStepped(Event):
+    """The journal was asked to claim, renew or record a named operation.
+
+    *state* is that of its row now (or the class of the error), *granted* whether this call holds (held) the name.
+    """
+
+    step: str
+    state: str
+    granted: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CallFinished(Event):
     """The call is over."""
 

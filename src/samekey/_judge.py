@@ -1,0 +1,92 @@
+"""After an attempt: what came back, in the words of the core, and whether and when to go on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from . import _pause
+from ._decide import UNKNOWN, Again, Facts, Reraise
+from ._model import Failure, Reading, Verdict
+from ._steps import Step, Wait
+from ._strategies import ask
+from ._telling import suspect, tell_attempt, tell_of
+from ._wire import decoded_answer, retry_after, text_of
+from .dialects import classify
+from .events import MismatchFound, WaitScheduled
+
+if TYPE_CHECKING:
+    from ._call import Call
+
+
+def judge_answer(call: Call) -> Step:
+    """A complete answer was read."""
+    response, exchange, dialect = call.response, call.exchange, call.dialect
+    status = response.status_code
+    complete = call.raw is not None and not call.partly_read
+    raw = call.raw or b""
+    answer = decoded_answer(call.engine.backend, response, raw, complete=complete, encoded=not call.decoded)
+    fresh = exchange.state.fresh(exchange.number)
+    call.reading = reading = classify(answer, dialect, fresh=fresh, repeat=exchange.repeat)
+    if exchange.keyed and reading.verdict is Verdict.OK:
+        return _succeeded(call, status, reading)
+    hint = max(filter(None, (retry_after(response.headers, _pause.wall()), reading.delay)), default=None)
+    facts = Facts(settles=dialect.settles(status), believe_done=dialect.believe_done)
+    step = exchange.answered(status, reading, call.now(), facts, hint)
+    if reading.verdict is Verdict.MISMATCH and exchange.keyed:
+        tell_of(call, MismatchFound, local=False)
+    tell_attempt(call)
+    return step
+
+
+def _succeeded(call: Call, status: int, reading: Reading) -> Step:
+    if call.engine.listeners:
+        suspect(call, reading.replayed)
+    step = call.exchange.succeeded(status, call.now(), reading)
+    if call.raw is None and status != 101:
+        # Handed on unread; if it breaks off, the caller must not take that for a failure.
+        call.has_read(b"", call.response.stream)
+    tell_attempt(call)
+    return step
+
+
+def judge_failure(call: Call, error: BaseException) -> Step:
+    """The attempt brought no complete answer."""
+    response = call.response
+    failure, name = call.engine.backend.classify(error, replayable=call.replayable)
+    status = hint = None
+    if response is not None:
+        status, hint = response.status_code, retry_after(response.headers, _pause.wall())
+        if failure in (Failure.NEVER_SENT, Failure.PERMANENT):
+            failure = Failure.UNKNOWN  # an answer had begun
+    call.error = error
+    call.response = None
+    step = call.exchange.failed(failure, name, text_of(error, name), call.now(), Facts(), status, hint)
+    tell_attempt(call)
+    return step
+
+
+def pace(call: Call, again: Again) -> Step:
+    """Ask the strategies how long to wait, and whether at all."""
+    exchange, now = call.exchange, call.now()
+    policy: Any = call.engine.policy
+    try:
+        backoff, stopped = ask(policy, again, exchange, _shown(call), now)
+    except Exception as error:  # noqa: BLE001 - whatever a user's strategy raises
+        call.error = error
+        return exchange.end(UNKNOWN if exchange.state.open else Reraise(again.ending.outcome))
+    least = call.dialect.min_wait if exchange.keyed else 0.0
+    longest = policy.max_retry_after
+    step = exchange.paced(again, now, stopped=stopped, backoff=backoff, longest_floor=longest, least=least)
+    if isinstance(step, Wait):
+        tell_of(call, WaitScheduled, seconds=step.seconds, poll=again.poll)
+    return step
+
+
+def _shown(call: Call) -> BaseException:
+    """What a strategy sees of the last attempt."""
+    if call.error is not None:
+        return call.error
+    if call.response is None:
+        return TimeoutError("another process is at work on the operation")
+    text = f"the server answered with status {call.response.status_code}"
+    return call.engine.backend.HTTPStatusError(text, request=call.request, response=call.response)

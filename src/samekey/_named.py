@@ -1,0 +1,190 @@
+"""Named operations: from a call to the journal's steps and back, without I/O."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from . import _pause
+from ._decide import Deliver
+from ._holding import LEASE_MARGIN, Holding
+from ._messages import HELD, JOURNAL_FAILED, LOCAL_MISMATCH, compose
+from ._model import Outcome
+from ._state import KeyState
+from ._steps import CLAIM, SEND, Claim, JournalStep, Recall, Record, Step
+from ._telling import tell_of
+from .errors import SECRET_HEADERS
+from .events import JournalStepped
+from .journal import Claim as ClaimRow
+from .journal import Ended, Entry, RowState
+
+if TYPE_CHECKING:
+    from ._call import Call
+
+
+def bind_named(call: Call, name: str, given: str | None) -> None:
+    """Begin a call of a named operation; which key it sends is known once the journal was asked.
+
+    Raises:
+        ValueError: There is no journal, no total timeout to make a lease of, or the request is signed already.
+    """
+    journal: Any = call.engine.journal
+    if journal is None:
+        raise ValueError(
+            f"the operation is named {name!r}, but the client has no journal to keep names in; nothing was sent. Give "
+            "wrap() a journal, or use operation() without a name"
+        )
+    if call.total_timeout is None:
+        raise ValueError(
+            "a named operation needs a finite total_timeout, which says how long its name is held; nothing was sent"
+        )
+    if not call.replayable:
+        raise ValueError(
+            f"the body of {name!r} is longer than max_request_buffer, so it could not be repeated after a crash; "
+            "nothing was sent. Raise RetryPolicy(max_request_buffer=...)"
+        )
+    if call.signed is not None:
+        raise ValueError("KeyedAuth has signed a key already, but that of a named operation is the journal's to say")
+    if given is not None:
+        call.dialect.key.check(given)
+    operation, options = call.operation, call.options
+    scope = options.scope or (operation.scope if operation else None) or journal.scope or None
+    early = None  # the key that somebody has read off the operation before anything was sent
+    if operation is not None and operation.state is not None and not operation.state.reached:
+        early = operation.state.key
+    key = given or early or call.dialect.key.make()
+    call.begin(KeyState(key, made_here=given is None, name=name, scope=scope), automatic=False)
+    trail = call.the_trail
+    trail.body_counts = not call.stores_request
+    call.exchange.holding = Holding(uuid.uuid4().hex, call.total_timeout + LEASE_MARGIN, trail.fingerprint, given)
+    if operation is not None:
+        operation.state = call.exchange.state
+
+
+def claim_of(call: Call) -> ClaimRow:
+    """What to ask the journal for."""
+    state, holding = call.exchange.state, call.exchange.holding
+    assert holding is not None
+    assert state.name is not None
+    stores = call.stores_request
+    return ClaimRow(
+        scope=state.scope or "",
+        name=state.name,
+        key=state.key,
+        fingerprint=holding.fingerprint,
+        owner=holding.owner,
+        lease=holding.lease,
+        content_type=call.the_trail.content_type if stores else None,
+        request=call.content() if stores else None,
+        retry_rejected=call.operation is not None and call.operation.retry_rejected,
+    )
+
+
+def lease_of(call: Call) -> tuple[str, str, str, float]:
+    """Which row to hold on to, as whom, and for how many seconds."""
+    state, holding = call.exchange.state, call.exchange.holding
+    assert holding is not None
+    return state.scope or "", str(state.name), holding.owner, holding.lease
+
+
+def claimed(call: Call, entry: Entry) -> Step:
+    """The journal has answered a claim."""
+    exchange = call.exchange
+    holding, state = exchange.holding, exchange.state
+    assert holding is not None
+    tell_of(call, JournalStepped, step="claim", state=str(entry.state), granted=entry.owner == holding.owner)
+    if entry.owner == holding.owner:
+        holding.taken(entry, state, call.now(), _pause.wall())
+        if holding.given not in (None, entry.key):
+            call.text = compose(LOCAL_MISMATCH, entry.key, known="kept with the name", found="given by the caller")
+            return exchange.keys_differ()
+        if not call.stores_request and call.the_trail.rebuilt_differently:
+            state.same_bytes = False
+        return call.check_age() or SEND
+    state.key = entry.key
+    step = exchange.followed(entry)
+    if isinstance(step, Recall):
+        call.response = _answer(call, entry)
+        call.raw = entry.body or b""
+        return Deliver(step.outcome)
+    call.resource = entry.resource
+    if entry.fingerprint != holding.fingerprint:
+        known = f"{(entry.fingerprint or '?')[:8]}, {entry.state}"
+        call.text = compose(LOCAL_MISMATCH, entry.key, known=known, found=holding.fingerprint[:8])
+    elif entry.state is RowState.IN_FLIGHT:
+        call.text = compose(HELD, entry.key, name=entry.name, seconds=math.ceil(max(0.0, entry.lease_left)))
+    return step
+
+
+def _answer(call: Call, entry: Entry) -> Any:
+    backend = call.engine.backend
+    stream = backend.ByteStream(entry.body or b"")
+    kept = [pair for pair in entry.headers if entry.body is not None or pair[0].lower() not in FRAMING]
+    return backend.Response(entry.status or 200, headers=kept, stream=stream, request=call.request)
+
+
+FRAMING = frozenset({"content-encoding", "content-length", "transfer-encoding"})
+"""Headers that describe a body which was not kept."""
+
+
+def renewed(call: Call, *, held: bool) -> Step:
+    """The lease was prolonged, or the row was lost to somebody else: then it is followed, and nothing is sent."""
+    holding = call.exchange.holding
+    assert holding is not None
+    tell_of(call, JournalStepped, step="renew", state="in_flight", granted=held)
+    if not held:
+        holding.owned = False
+        return CLAIM
+    holding.renewed(call.now())
+    return call.check_age() or SEND
+
+
+def ended_of(call: Call, record: Record) -> Ended:
+    """What to write down."""
+    state, holding = call.exchange.state, call.exchange.holding
+    assert holding is not None
+    assert state.name is not None
+    row: dict[str, Any] = {}
+    if record.state in (RowState.EXECUTED, RowState.REJECTED) and isinstance(record.ending, Deliver):
+        response = call.response
+        headers = response.headers.multi_items()
+        row["status"] = response.status_code
+        row["headers"] = tuple((name, value) for name, value in headers if name.lower() not in SECRET_HEADERS)
+        row.update(_body(call))
+    elif record.ending.outcome is Outcome.EXECUTED:
+        row["resource"] = getattr(call.reading, "resource", None)
+    elif record.state is RowState.REJECTED:
+        row["status"] = call.response.status_code
+        row.update(_body(call))
+    return Ended(scope=state.scope or "", name=state.name, owner=holding.owner, state=record.state, **row)
+
+
+def _body(call: Call) -> dict[str, Any]:
+    """The body if it was read to its end and may be kept, else its digest, else nothing."""
+    journal: Any = call.engine.journal
+    if call.raw is None or call.partly_read:
+        return {}
+    if journal.store_body:
+        return {"body": call.raw}
+    return {"body_digest": hashlib.sha256(call.raw).hexdigest()}
+
+
+def recorded(call: Call, record: Record, *, done: bool) -> Step:
+    """The row was written, or was lost meanwhile."""
+    tell_of(call, JournalStepped, step="record", state=str(record.state), granted=done)
+    return call.exchange.was_recorded(record, done=done)
+
+
+def journal_failed(call: Call, step: JournalStep, error: Exception) -> Step:
+    """The journal raised: closed before anything was sent, open for an answer that is there."""
+    tell_of(call, JournalStepped, step=type(step).__name__.lower(), state=type(error).__name__, granted=False)
+    if isinstance(step, Record):
+        return call.exchange.was_recorded(step, done=False)
+    call.error = error
+    call.response = None
+    call.text = (
+        compose(JOURNAL_FAILED, None, error=f"{type(error).__name__}: {error}") if isinstance(step, Claim) else None
+    )
+    return call.exchange.journal_failed()

@@ -1,0 +1,318 @@
+"""One way to run a scenario on every colour: a coroutine that is stepped by hand (sync), on asyncio, or on trio.
+
+A test is an `async def` that takes `api`. Everything that may wait is awaited through `Client` and `Api`; in the sync
+colour nothing of that ever suspends, so the coroutine runs through in one step and the real sync client is used.
+Which HTTP library is used is one more parameter: a row of `LIBRARIES`.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import inspect
+import ssl
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import anyio
+import httpx
+import pytest
+
+import samekey
+from samekey import GENERIC, Dialect, RetryPolicy
+from samekey.events import Event, WaitScheduled
+from samekey.testing import LedgerServer
+
+COLOURS = ("sync", "asyncio", "trio")
+CHARGE = {"amount": 4900, "currency": "eur"}
+TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""Made once: loading the certificates for each client would cost more than the tests."""
+
+
+@dataclass(frozen=True)
+class Library:
+    """One HTTP library and samekey's classes for it."""
+
+    module: Any
+    transport: Any
+    async_transport: Any
+
+
+LIBRARIES = {"httpx": Library(httpx, samekey.IdempotentTransport, samekey.AsyncIdempotentTransport)}
+
+ErrorT = TypeVar("ErrorT", bound=BaseException)
+Scenario = Callable[[], Coroutine[Any, Any, None]]
+
+on_sync = pytest.mark.parametrize("api", ["httpx-sync"], indirect=True)
+on_async = pytest.mark.parametrize("api", ["httpx-asyncio", "httpx-trio"], indirect=True)
+
+leaves_streams = pytest.mark.filterwarnings("ignore:Async generator .* was garbage collected:ResourceWarning")
+"""For tests in which a long body is left unread: trio warns of httpcore's own generators, without samekey as well."""
+
+
+async def now(value: Any) -> Any:
+    """*value*, awaited if the colour makes it necessary."""
+    return await value if inspect.isawaitable(value) else value
+
+
+class Client:
+    """A client of either colour; every method is awaited."""
+
+    def __init__(self, raw: Any, *, sync: bool) -> None:
+        self.raw = raw
+        self.sync = sync
+
+    async def request(self, method: str, url: str = "/charges", **settings: Any) -> httpx.Response:
+        return await now(self.raw.request(method, url, **settings))  # type: ignore[no-any-return]
+
+    async def post(self, url: str = "/charges", **settings: Any) -> httpx.Response:
+        """A POST of the usual charge, unless *settings* have another body."""
+        if not settings.keys() & {"json", "content", "data", "files"}:
+            settings["json"] = CHARGE
+        return await self.request("POST", url, **settings)
+
+    async def get(self, url: str = "/charges", **settings: Any) -> httpx.Response:
+        return await self.request("GET", url, **settings)
+
+    async def send(self, request: httpx.Request, **settings: Any) -> httpx.Response:
+        return await now(self.raw.send(request, **settings))  # type: ignore[no-any-return]
+
+    def build(self, method: str = "POST", url: str = "/charges", **settings: Any) -> httpx.Request:
+        return self.raw.build_request(method, url, **settings)  # type: ignore[no-any-return]
+
+    @asynccontextmanager
+    async def stream(self, method: str = "POST", url: str = "/charges", **settings: Any) -> AsyncIterator[Any]:
+        """A streamed call; read its response by `Api.read` and `Api.parts`."""
+        manager = self.raw.stream(method, url, **settings)
+        if self.sync:
+            with manager as response:
+                yield response
+        else:
+            async with manager as response:
+                yield response
+
+    async def close(self) -> None:
+        await now(self.raw.close() if self.sync else self.raw.aclose())
+
+    @property
+    def connections(self) -> int:
+        """How many connections the pool below samekey holds."""
+        return len(self.raw._transport._inner._pool.connections)
+
+
+@dataclass
+class Api:
+    """The server of one test, and the colour it runs in."""
+
+    colour: str
+    library: Library
+    server: LedgerServer
+    url: str
+    events: list[Event] = field(default_factory=list)
+    """Filled by clients made with ``listen=True``."""
+
+    @property
+    def sync(self) -> bool:
+        return self.colour == "sync"
+
+    @property
+    def httpx(self) -> Any:
+        """The HTTP library."""
+        return self.library.module
+
+    def run(self, scenario: Scenario) -> None:
+        """Run *scenario* to its end in this colour."""
+        if not self.sync:
+            anyio.run(scenario, backend=self.colour)
+            return
+        coroutine = scenario()
+        try:
+            coroutine.send(None)
+        except StopIteration:
+            return
+        coroutine.close()
+        raise AssertionError("something was awaited that waits, which the sync colour cannot do")
+
+    # -- clients
+
+    def raw_client(self, **settings: Any) -> Any:
+        """A client of this colour that nobody has wrapped."""
+        kind = self.httpx.Client if self.sync else self.httpx.AsyncClient
+        settings = {"base_url": self.url, "timeout": 5.0, "trust_env": False, "verify": TLS, **settings}
+        return kind(**settings)
+
+    @asynccontextmanager
+    async def client(
+        self,
+        *,
+        origins: str | Iterable[str] | Mapping[str, Dialect] | None = None,
+        dialect: Dialect = GENERIC,
+        policy: RetryPolicy | None = None,
+        listeners: Iterable[Any] = (),
+        listen: bool = False,
+        memory: bool = False,
+        **settings: Any,
+    ) -> AsyncIterator[Client]:
+        """A wrapped client; *settings* go to the HTTP library, *memory* reaches the server without a socket."""
+        if memory:
+            settings["transport"] = self.memory()
+        raw = self.raw_client(**settings)
+        listeners = (*listeners, *([self.events.append] if listen else []))
+        try:
+            samekey.wrap(raw, origins=origins, dialect=dialect, policy=policy, listeners=listeners)
+            client = Client(raw, sync=self.sync)
+            yield client
+        finally:
+            await now(raw.close() if self.sync else raw.aclose())
+
+    def memory(self) -> Any:
+        """A transport of this colour to the server, without a socket."""
+        return self.server.transport() if self.sync else self.server.async_transport()
+
+    def transport(self, *arguments: Any, **settings: Any) -> Any:
+        """samekey's transport of this colour."""
+        kind = self.library.transport if self.sync else self.library.async_transport
+        return kind(*arguments, **settings)
+
+    def inner(self, handle: Callable[[httpx.Request], Any]) -> Any:
+        """A transport of this colour that calls *handle*, which returns a response or raises."""
+        base = self.httpx.BaseTransport if self.sync else self.httpx.AsyncBaseTransport
+        if self.sync:
+            return type("Inner", (base,), {"handle_request": lambda _, request: handle(request)})()
+
+        async def handle_async_request(_: object, request: httpx.Request) -> Any:
+            return await now(handle(request))
+
+        return type("Inner", (base,), {"handle_async_request": handle_async_request})()
+
+    # -- things that differ between the colours
+
+    async def read(self, response: httpx.Response) -> bytes:
+        return await now(response.read() if self.sync else response.aread())  # type: ignore[no-any-return]
+
+    async def parts(self, response: httpx.Response, how: str = "iter_raw", *size: int) -> list[bytes]:
+        """What iterating the response gives; *how* is the sync name of the method."""
+        if self.sync:
+            return list(getattr(response, how)(*size))
+        return [part async for part in getattr(response, f"a{how}")(*size)]
+
+    async def sleep(self, seconds: float) -> None:
+        if self.sync:
+            time.sleep(seconds)
+        else:
+            await anyio.sleep(seconds)
+
+    async def together(self, *scenarios: Scenario) -> None:
+        """Run *scenarios* at the same time: in threads or in tasks."""
+        if not self.sync:
+            async with anyio.create_task_group() as group:
+                for scenario in scenarios:
+                    group.start_soon(scenario)
+            return
+        failures: list[BaseException] = []
+
+        def body(scenario: Scenario) -> None:
+            try:
+                self.run(scenario)
+            except BaseException as error:  # noqa: BLE001 - told below
+                failures.append(error)
+
+        contexts = [contextvars.copy_context() for _ in scenarios]
+        threads = [
+            threading.Thread(target=context.run, args=(body, scenario))
+            for context, scenario in zip(contexts, scenarios, strict=True)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if failures:
+            raise failures[0]
+
+    def body_of(self, *parts: bytes) -> Any:
+        """A generator of this colour, which can be read once."""
+        if self.sync:
+            return iter(parts)
+
+        async def generate() -> AsyncIterator[bytes]:
+            for part in parts:
+                yield part
+
+        return generate()
+
+    # -- what was seen
+
+    @property
+    def waits(self) -> list[float]:
+        """The waits that a client with ``listen=True`` has scheduled."""
+        return [event.seconds for event in self.events if isinstance(event, WaitScheduled)]
+
+    def seen(self, *, wire: int, effects: int, keys: int = 1) -> None:
+        """Assert what reached the server: requests, executions, distinct keys; and that bodies were equal."""
+        server = self.server
+        assert (len(server.requests), len(server.effects), len(server.keys)) == (wire, effects, keys), server.requests
+        if keys == 1:
+            server.assert_same_key()
+            server.assert_same_body()
+
+
+@contextmanager
+def raises(kind: type[ErrorT], also: type[BaseException] = Exception) -> Iterator[pytest.ExceptionInfo[ErrorT]]:
+    """As `pytest.raises`; the error must be of both classes."""
+    with pytest.raises(kind) as caught:
+        yield caught
+    assert isinstance(caught.value, also), type(caught.value).__mro__
+
+
+def closed_port() -> str:
+    """The URL of a port where nobody listens."""
+    with LedgerServer().listen() as url:
+        pass
+    return url
+
+
+def statuses(report: samekey.Report | None) -> list[int | str | None]:
+    """Status or error of each attempt."""
+    assert report is not None
+    return [attempt.error or attempt.status for attempt in report.attempts]
+
+
+def kinds(report: samekey.Report | None) -> list[str]:
+    """Why each attempt was sent."""
+    assert report is not None
+    return [str(attempt.kind) for attempt in report.attempts]
+
+
+def the(report: samekey.Report | None) -> samekey.Report:
+    """The report, which must be there."""
+    assert report is not None
+    return report
+
+
+def eventually(condition: Callable[[], object], seconds: float = 10) -> None:
+    """Wait for what another thread is about to do."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it never happened"
+        time.sleep(0.001)
+
+
+def key_lines(request: Any, name: str = "idempotency-key") -> list[str]:
+    """Every line of the key header of a received request."""
+    return [value for header, value in request.headers if header.lower() == name]
+
+
+def counting(api: Api, opened: list[str]) -> dict[str, Any]:
+    """Request extensions that note in *opened* each TCP connection that is made for the request."""
+
+    def note(name: str, info: object) -> None:
+        if name == "connection.connect_tcp.complete":
+            opened.append(name)
+
+    async def note_async(name: str, info: object) -> None:
+        note(name, info)
+
+    return {"trace": note if api.sync else note_async}
