@@ -26,6 +26,9 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "dialects",
         "events",
         "journal",
+        "_journal_awaited",
+        "_journal_memory",
+        "_journal_rows",
         "_memory",
         "_messages",
         "_model",
@@ -59,6 +62,8 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "_signing",
         "_named",
         "_sql",
+        "_sql_sync",
+        "_sql_async",
     ),
     "drivers": ("_sync", "_async", "sqlite", "postgres"),
     "backends": ("_httpx", "httpx2", "_wrap"),
@@ -72,9 +77,9 @@ NOT_IN_PURE = ("time", "random", "logging", "httpx", "httpx2", "anyio", "tenacit
 
 # Who may import what at run time, inside functions too; everybody else may not.
 OWNERS: dict[str, tuple[str, ...]] = {
-    "time": ("_sync", "_async", "_pause", "testing", "cli"),
+    "time": ("_sync", "_async", "_pause", "_journal_memory", "sqlite", "testing", "cli"),
     "anyio": ("_sync", "_async", "_pause", "sqlite", "testing", "cli"),
-    "asyncio": ("testing", "cli"),
+    "asyncio": ("postgres", "testing", "cli"),
     "trio": (),
     "socket": ("testing", "cli"),
     "random": ("testing", "cli"),

@@ -86,6 +86,15 @@ REPEATED = (
         "operation of its own. RetryPolicy(on_unresolved='resume') goes on by itself"
     ),
 )
+NAMED_MISMATCH = (
+    "the name {name!r} already stands for another request (fingerprint {known}, this one {found}), {outcome}",
+    "nothing was sent",
+    "give each request a name of its own, or a step of this one: operation.step(...)",
+)
+_AS_RECORDED = {
+    Outcome.EXECUTED: "which was executed",
+    Outcome.REJECTED: "which was refused",
+}
 HELD = (
     "another process is at work on the operation {name!r}, for at most {seconds} s more",
     "it may be executed at any moment; nothing was sent from here",
@@ -101,6 +110,11 @@ REFUSED_HOP = (
     "it was not sent there",
     "name that origin in origins= if it honours the same keys",
 )
+
+
+def stored_outcome(outcome: Outcome) -> str:
+    """How a message tells what the journal knows of the other request."""
+    return _AS_RECORDED.get(outcome, "of which nobody knows the outcome yet")
 
 
 def compose(parts: tuple[str, str, str], key: str | None, **values: object) -> str:
@@ -121,6 +135,9 @@ def message(kind: str, report: Report, status: int | None, evidence: str | None,
     """The message of an error that a call ended in."""
     unkeyed = report.key is None and kind == "OutcomeUnknown"
     what, money, advice = UNKEYED if unkeyed else _MEANING[kind]
+    if report.name is not None:
+        again = f"samekey.operation({report.name!r})"
+        advice = advice.replace("samekey.operation(key=error.key)", again).replace("keep error.key and ", "")
     if report.outcome is Outcome.EXECUTED and kind in ("OutcomeUnknown", "StillInProgress", "KeyExpired"):
         what, money = EXECUTED_BEFORE, "it was executed; do not send it under another key"
     elif report.outcome is Outcome.UNKNOWN and kind in ("KeyMismatch", "KeyNotAccepted"):

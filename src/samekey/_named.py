@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from . import _pause
 from ._decide import Deliver
 from ._holding import LEASE_MARGIN, Holding
-from ._messages import HELD, JOURNAL_FAILED, LOCAL_MISMATCH, compose
+from ._messages import HELD, JOURNAL_FAILED, LOCAL_MISMATCH, NAMED_MISMATCH, compose, stored_outcome
 from ._model import Outcome
 from ._state import KeyState
 from ._steps import CLAIM, SEND, Claim, JournalStep, Recall, Record, Step
@@ -94,6 +94,8 @@ def claimed(call: Call, entry: Entry) -> Step:
     exchange = call.exchange
     holding, state = exchange.holding, exchange.state
     assert holding is not None
+    if holding.given is None:
+        state.key = entry.key
     tell_of(call, JournalStepped, step="claim", state=str(entry.state), granted=entry.owner == holding.owner)
     if entry.owner == holding.owner:
         holding.taken(entry, state, call.now(), _pause.wall())
@@ -111,8 +113,9 @@ def claimed(call: Call, entry: Entry) -> Step:
         return Deliver(step.outcome)
     call.resource = entry.resource
     if entry.fingerprint != holding.fingerprint:
-        known = f"{(entry.fingerprint or '?')[:8]}, {entry.state}"
-        call.text = compose(LOCAL_MISMATCH, entry.key, known=known, found=holding.fingerprint[:8])
+        known, found = (entry.fingerprint or "none yet")[:8], holding.fingerprint[:8]
+        outcome = stored_outcome(exchange.outcome or Outcome.UNKNOWN)
+        call.text = compose(NAMED_MISMATCH, entry.key, name=entry.name, known=known, found=found, outcome=outcome)
     elif entry.state is RowState.IN_FLIGHT:
         call.text = compose(HELD, entry.key, name=entry.name, seconds=math.ceil(max(0.0, entry.lease_left)))
     return step

@@ -6,7 +6,7 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 
 from ._keys import digest
-from .events import AttemptFinished, CallFinished, DuplicateSuspected, Event, tell
+from .events import AttemptFinished, CallFinished, CallStarted, DuplicateSuspected, Event, tell
 
 if TYPE_CHECKING:
     from ._call import Call
@@ -18,7 +18,9 @@ def tell_of(call: Call, kind: type[Event], **values: object) -> None:
         return
     state, url = call.exchange.state, call.request.url
     where = f"{url.scheme}://{url.netloc.decode('ascii')}{url.raw_path.decode('ascii').partition('?')[0]}"
-    key = digest(state.key) if state.key else None
+    holding = call.exchange.holding
+    decided = holding is None or holding.owned or call.exchange.attempts or kind is not CallStarted
+    key = digest(state.key) if state.key and decided else None
     about: dict[str, Any] = {"key": key, "name": state.name, "method": call.request.method, "url": where, **values}
     tell(call.engine.listeners, kind(**about))
 

@@ -7,6 +7,7 @@ import math
 import re
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import UTC
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -200,10 +201,11 @@ def _number(text: str) -> float | None:
 
 def _date(text: str) -> float | None:
     try:
-        parsed = email.utils.parsedate_tz(text)
-        return None if parsed is None else float(email.utils.mktime_tz(parsed))
+        parsed = email.utils.parsedate_to_datetime(text)
     except (ValueError, OverflowError, TypeError, IndexError):
         return None
+    # "-0000" says UTC, and comes without a zone.
+    return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
 
 
 def is_form(headers: httpx.Headers) -> bool:

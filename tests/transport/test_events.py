@@ -63,7 +63,7 @@ async def test_polls_are_told_apart(api: Api) -> None:
     async with api.client(listen=True, policy=QUICK) as client:
         await client.post()
 
-    assert [event.poll for event in api.events if isinstance(event, WaitScheduled)] == [True]
+    assert [event.poll for event in api.events if isinstance(event, WaitScheduled)] == [False, True]
     assert isinstance(api.events[-1], CallFinished)
     assert api.events[-1].replayed is True
 
@@ -202,8 +202,8 @@ async def test_unkeyed_calls_have_events_too(api: Api) -> None:
     async with api.client(listen=True, policy=QUICK) as client:
         await client.get("/x?y=z")
 
-    assert names(api) == ["CallStarted", "AttemptFinished", "AttemptFinished", "CallFinished"] or names(api) == [
-        "CallStarted", "AttemptFinished", "WaitScheduled", "AttemptFinished", "CallFinished",
+    assert names(api) == [
+        "CallStarted", "AttemptFinished", "WaitScheduled", "AttemptFinished", "CallFinished"
     ]  # fmt: skip
     assert {(event.key, event.method, event.url) for event in api.events} == {(None, "GET", f"{api.url}/x")}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from contextlib import suppress
 from email.utils import formatdate
 from typing import Any
 
@@ -11,7 +12,6 @@ import httpx
 import pytest
 from tenacity import (
     RetryCallState,
-    retry_any,
     stop_after_attempt,
     stop_after_delay,
     stop_any,
@@ -24,7 +24,7 @@ import samekey
 from samekey import Dialect, OutcomeUnknown, RetryPolicy, StillInProgress, _pause
 from samekey.policy import DEFAULT_POLL_WAIT, DEFAULT_WAIT
 from samekey.testing import faults, no_waiting
-from tests.transport.harness import Api, on_async, on_sync, raises, statuses, the
+from tests.transport.harness import Api, leaves_streams, on_async, on_sync, raises, statuses, the
 
 NOW = 1_800_000_000.0
 OWN = 0.25
@@ -62,6 +62,7 @@ FORMS = [
     ({"Retry-After": date(30)}, 30.0),
     ({"Retry-After": "2027-01-15T08:00:30Z"}, OWN),
     ({"Retry-After": "Fri, 99 Jan 2027 08:00:30 GMT"}, OWN),
+    ({"Retry-After": "Fri, 15 Jan 99999 08:00:30 GMT"}, OWN),
     # The client's clock is an hour fast; the server's own Date mends it.
     ({"Retry-After": date(-3600 + 20), "Date": date(-3600)}, 20.0),
     ({"Retry-After": date(20), "Date": "yesterday"}, 20.0),
@@ -145,7 +146,7 @@ async def test_hints_in_the_body_and_the_least_wait(api: Api) -> None:
     api.server.script(faults.status(503))
     async with api.client(dialect=dialect, policy=RetryPolicy(wait=wait_none()), listen=True) as client:
         await client.get()
-    assert api.waits in ([], [0.0])
+    assert api.waits == [0.0]
 
 
 # -- limits
@@ -251,7 +252,6 @@ async def test_strategies_of_the_user(api: Api) -> None:
         (1, "RemoteProtocolError", 0.0, 0), (2, "HTTPStatusError", 1.0, 1), (3, "HTTPStatusError", 3.0, 3)
     ]  # fmt: skip
     assert api.waits == [1.0, 2.0, 1.0]
-    assert retry_any
 
 
 async def test_stop_after_delay(api: Api) -> None:
@@ -291,7 +291,6 @@ async def test_a_strategy_that_raises_with_nothing_open(api: Api) -> None:
         with pytest.raises(ZeroDivisionError) as caught:
             await client.post()
         assert the(samekey.report(caught.value)).outcome == "rejected"
-        assert (await client.get()).status_code == 429 if False else True
 
 
 @pytest.mark.parametrize("value", [-1.0, float("nan"), "soon", None])
@@ -394,15 +393,16 @@ async def test_a_dripping_body_is_cut_off_in_sync(api: Api) -> None:
 
 
 @on_async
+@leaves_streams
 @pytest.mark.real_time
 async def test_a_discarded_answer_that_drips(api: Api) -> None:
     """Draining it is bounded as well."""
     api.server.script(faults.drip(0.02, part="body", then=faults.status(503, body="x" * 1000)))
     async with api.client(policy=RetryPolicy(wait=wait_none())) as client:
         began = time.monotonic()
-        response = await client.get(extensions=samekey.options(total_timeout=0.3))
+        with suppress(api.httpx.TimeoutException):
+            await client.get(extensions=samekey.options(total_timeout=0.3))
         assert time.monotonic() - began < 1
-    assert response.status_code in (200, 503)
 
 
 async def test_waiting_can_be_skipped_in_part(api: Api) -> None:

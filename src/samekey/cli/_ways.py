@@ -83,8 +83,7 @@ def pay_with_samekey(client: httpx.Client, payment: Payment) -> list[Statement]:
 
 
 def _failed(payment: Payment, error: samekey.IdempotencyError) -> Statement:
-    outcome = None if error.report is None else error.report.outcome
-    return Statement(payment.order, outcome, report=error.report)
+    return Statement(payment.order, error.report.outcome, report=error.report)
 
 
 def _is_transient(error: BaseException) -> bool:
