@@ -16,7 +16,11 @@ import pytest
 SRC = Path(__file__).parent.parent / "src" / "samekey"
 
 # (sync file, async file): each pair must be equal after renaming.
-TWINS = [("_sync.py", "_async.py")]
+TWINS = [
+    ("_sync.py", "_async.py"),
+    ("_sql_sync.py", "_sql_async.py"),
+    ("postgres/_sync.py", "postgres/_async.py"),
+]
 
 # Async name -> sync name. A row that no async file needs fails the test.
 RENAMES: dict[str, str] = {

@@ -9,6 +9,7 @@ from ._operation import Operation, current_operation, operation
 from ._options import options
 from ._report import Attempt, Report, is_replayed, report
 from ._wrap import wrap
+from .budget import RetryBudget, SharedBudget
 from .dialects import GENERIC, Dialect
 from .errors import (
     AlreadyExecuted,
@@ -50,7 +51,9 @@ __all__ = [
     "Outcome",
     "OutcomeUnknown",
     "Report",
+    "RetryBudget",
     "RetryPolicy",
+    "SharedBudget",
     "StillInProgress",
     "Verdict",
     "current_operation",

@@ -9,11 +9,11 @@ from ._admit import admit, bind
 from ._call import Call
 from ._decide import Again, Deliver
 from ._engine import Engine
-from ._inner import checked
+from ._inner import checked, matching
 from ._judge import pace
 from ._leave import error_for
-from ._named import claim_of, claimed, ended_of, journal_failed, lease_of, recorded, renewed
-from ._pause import async_shield, async_sleep, async_time_box
+from ._named import abandoned, claim_of, claimed, ended_of, journal_failed, lease_of, recorded, renewed
+from ._pause import async_finished, async_shield, async_sleep, async_strike, async_time_box
 from ._steps import RENEW, Claim, Record, Renew, Send, Step, Wait
 from ._straight import First, straight
 from ._wire import CLASSIFIED_BODY, Backend
@@ -60,10 +60,15 @@ class AsyncDriver(Generic[TransportT, RequestT, ResponseT]):
 
         Raises:
             ValueError: An origin is malformed, or *inner* retries by itself.
-            TypeError: *inner* is no async transport, or a setting has the wrong type.
+            TypeError: *inner* is no async transport, *journal* is of the other colour, or a setting has the
+                wrong type.
         """
-        self._engine = Engine(self._backend, origins, dialect, policy, journal, listeners)
-        self._inner: Any = checked(type(self)._make_inner() if inner is None else inner, "handle_async_request")
+        self._engine = Engine(
+            self._backend, origins, dialect, policy, matching(journal, "handle_async_request"), listeners
+        )
+        self._inner: Any = checked(
+            type(self)._make_inner() if inner is None else inner, "handle_async_request", self._backend.name
+        )
 
     @property
     def engine(self) -> Engine:
@@ -120,7 +125,7 @@ class AsyncDriver(Generic[TransportT, RequestT, ResponseT]):
                     step = await self._go_on(call.become_call(), step)
         except BaseException:
             if call.current.holds_name:
-                await self._journal(call.become_call(), call.become_call().exchange.abandon())
+                await self._journal(call.become_call(), abandoned(call.become_call()))
             raise
         finally:
             call.current.leave()
@@ -143,16 +148,20 @@ class AsyncDriver(Generic[TransportT, RequestT, ResponseT]):
         try:
             with async_shield():
                 if isinstance(step, Claim):
-                    entry = await journal.claim(claim_of(call))
+                    entry = await async_finished(journal.claim(claim_of(call)))
                 elif isinstance(step, Renew):
-                    held = await journal.renew(*lease_of(call))
+                    held = await async_finished(journal.renew(*lease_of(call)))
                 else:
-                    held = await journal.record(ended_of(call, step))
+                    held = await async_finished(journal.record(ended_of(call, step)))
         except Exception as error:  # noqa: BLE001 - whatever an adapter raises
-            return journal_failed(call, step, error)
-        if isinstance(step, Claim):
-            return claimed(call, entry)
-        return renewed(call, held=held) if isinstance(step, Renew) else recorded(call, step, done=held)
+            then = journal_failed(call, step, error)
+        else:
+            if isinstance(step, Claim):
+                then = claimed(call, entry)
+            else:
+                then = renewed(call, held=held) if isinstance(step, Renew) else recorded(call, step, done=held)
+        await async_strike()
+        return then
 
     async def _attempt(self, call: Call | First) -> Step:
         if call.stale:

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from . import _pause
 from ._exchange import Exchange
+from ._holding import Holding
 from ._judge import judge_answer, judge_failure
 from ._leave import deliver, leave, rest_failed
 from ._memory import Unresolved
+from ._named_exchange import NamedExchange
 from ._options import Options
 from ._outgoing import outgoing
 from ._report import CALL
@@ -121,12 +123,15 @@ class Call:
             first, rest, self.request.stream, _as_it_is, backend.StreamConsumed
         )
 
-    def begin(self, state: KeyState, *, automatic: bool) -> None:
+    def begin(self, state: KeyState, *, automatic: bool, holding: Holding | None = None) -> None:
         """Start a new call with this key."""
         request, options = self.request, self.options
-        self.exchange = Exchange(
-            state, keyed=self.keyed, repeatable=self.repeatable, retry=options.retry, replayable=self.replayable
-        )
+        if holding is not None:
+            self.exchange = NamedExchange(state, holding, retry=options.retry)
+        else:
+            self.exchange = Exchange(
+                state, keyed=self.keyed, repeatable=self.repeatable, retry=options.retry, replayable=self.replayable
+            )
         origin, path = origin_of(request.url), request.url.raw_path
         self.trail = trail = Trail(self.exchange, request.method, origin, path, automatic=automatic)
         trail.body = self.signed.body if self.signed and self.signed.body else self.body
@@ -250,7 +255,7 @@ class Call:
     def stale(self) -> bool:
         """Whether the lease has run out unnoticed."""
         holding = self.exchange.holding
-        return holding is not None and holding.stale(self.now())
+        return holding is not None and holding.stale(self.now(), _pause.wall())
 
     @property
     def holds_name(self) -> bool:

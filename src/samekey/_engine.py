@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from . import policy as _policy
+from ._inner import belongs
 from ._memory import Memory
 from ._wire import Backend, Origin, origin_of, same_origin
+from .budget import RetryBudget, SharedBudget
 from .dialects import Dialect
 from .events import Listener
 
@@ -49,6 +51,8 @@ class Engine:
         self.anywhere = isinstance(origins, str) and origins == "*"
         self.origins: dict[Origin, Dialect] = {} if self.anywhere else self._read(origins)
         self.memory = Memory()
+        budget = self.policy.budget
+        self.budget = SharedBudget(budget) if isinstance(budget, RetryBudget) else budget
 
     def _read(self, origins: str | Iterable[str] | Mapping[str, Dialect]) -> dict[Origin, Dialect]:
         if isinstance(origins, str):
@@ -78,6 +82,16 @@ class Engine:
         if url.userinfo or url.query or url.fragment:
             raise ValueError(f"{text!r} has more than scheme, host and port; write 'https://api.example.com'")
         return origin_of(url)
+
+    def check(self, request: Any) -> None:
+        """Refuse a request of the other HTTP library, before anything of it is sent.
+
+        Raises:
+            TypeError: It is one.
+        """
+        if not isinstance(request, self.backend.Request):
+            belongs(request, self.backend.name, "the request")
+            raise TypeError(f"a request of {self.backend.name} is wanted, not {type(request).__name__}")
 
     def dialect_for(self, url: httpx.URL) -> Dialect | None:
         """How the API at *url* speaks; None if it was not named, and then samekey keeps out of the way."""

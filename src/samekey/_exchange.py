@@ -18,7 +18,6 @@ from ._decide import (
     Facts,
     Limits,
     Raise,
-    Reraise,
     after_answer,
     after_failure,
     leaves_open,
@@ -27,13 +26,15 @@ from ._decide import (
 from ._holding import Holding
 from ._model import Failure, GaveUp, Kind, Outcome, Reading
 from ._report import Attempt, Report
-from ._state import KeyState, serial
-from ._steps import CLAIM, RENEW, SEND, Recall, Record, Step, Wait
-from .journal import Entry
+from ._state import OTHERS, KeyState, serial
+from ._steps import SEND, Step, Wait
 
 
 class Exchange:
     """One call: its attempts, and what is known of its operation."""
+
+    holding: Holding | None = None
+    """The hold on a named operation; see `NamedExchange`."""
 
     def __init__(self, state: KeyState, *, keyed: bool, repeatable: bool, retry: bool, replayable: bool = True) -> None:
         self.state = state
@@ -48,8 +49,6 @@ class Exchange:
         self.supported: bool | None = None
         self.gave_up: GaveUp | None = None
         self.retry_after: float | None = None
-        self.holding: Holding | None = None
-        """The call's hold on a named operation."""
         self.recorded: bool | None = None
         self.source: Literal["network", "journal"] = "network"
         self.tries = 0
@@ -59,7 +58,7 @@ class Exchange:
         """An attempt before the running one may have reached the server with this key."""
         self.waited_for = 0.0
         self._conflict_polls = 0
-        self._at_the_door = True
+        self.at_the_door = True
         self._kind = Kind.FIRST
         self._known: Outcome | None = None
         self._number = 0
@@ -105,17 +104,17 @@ class Exchange:
     def answered(self, status: int, reading: Reading, now: float, facts: Facts, retry_after: float | None) -> Step:
         """A complete answer was read. *facts* has what the dialect says; the rest is filled in here."""
         if status not in TURNED_AWAY:
-            self._at_the_door = False
+            self.at_the_door = False
         facts = self._facts(facts)
         still_open = leaves_open(reading, status, facts)
         self._close("HTTPStatusError" if still_open else None)
         self._note(now, status, reading.verdict, None, None, None, still_open)
         self._heard(reading, retry_after)
-        return self._limit(after_answer(reading, status, facts))
+        return self.limited(after_answer(reading, status, facts))
 
     def succeeded(self, status: int, now: float, reading: Reading) -> Step:
         """The short way through `answered` for a plain success."""
-        self._at_the_door = False
+        self.at_the_door = False
         self.state.open.pop(self._number, None)
         self._note(now, status, reading.verdict)
         self._heard(reading, None)
@@ -141,14 +140,14 @@ class Exchange:
         """The attempt ended without a complete answer; *status* is that of an answer that was cut."""
         sent = failure not in (Failure.NEVER_SENT, Failure.PERMANENT)
         if sent:
-            self._at_the_door = False
+            self.at_the_door = False
         facts = self._facts(facts)
         self._close((error if failure is Failure.UNKNOWN else "TransportError") if sent else None)
-        if not sent and self._at_the_door and not any(attempt.status for attempt in self.attempts):
+        if not sent and self.at_the_door and not any(attempt.status for attempt in self.attempts):
             self._unsend()
         self._note(now, status, None, failure, error, message, sent)
         self.retry_after = retry_after
-        return self._limit(after_failure(failure, facts))
+        return self.limited(after_failure(failure, facts))
 
     def _unsend(self) -> None:
         """Nothing of this call has left: the key is as it was before."""
@@ -163,7 +162,7 @@ class Exchange:
             repeatable=self.repeatable,
             fresh=self.state.fresh(self.number),
             open=self.state.open_besides(self._number),
-            at_the_door=self._at_the_door,
+            at_the_door=self.at_the_door,
             same_bytes=self.state.same_bytes,
             ignored=self.supported is False,
         )
@@ -182,7 +181,7 @@ class Exchange:
     def _note(self, now: float, *what: Any) -> None:
         self._log.append((self._kind, self._sent_at - self.began, now - self._sent_at, *what))
 
-    def _limit(self, step: Again | Ending) -> Step:
+    def limited(self, step: Again | Ending) -> Step:
         if not isinstance(step, Again):
             return self.end(step)
         if not self.retry:
@@ -195,15 +194,25 @@ class Exchange:
         self, again: Again, now: float, *, stopped: bool, backoff: float, longest_floor: float, least: float
     ) -> Step:
         """The strategies have spoken: *stopped* and *backoff* are theirs, *least* is the dialect's shortest wait."""
-        floor = max(self.retry_after or 0.0, least)
-        limits = Limits(stopped, backoff, floor, longest_floor, self.remaining(now), self._conflict_polls)
+        backoff = max(backoff, least)
+        limits = Limits(
+            stopped, backoff, self.retry_after or 0.0, longest_floor, self.remaining(now), self._conflict_polls
+        )
         verdict = pace(again, limits)
         if isinstance(verdict, GaveUp):
             return self.end(again.ending, verdict)
-        if self.holding is None or self.holding.owned:  # else nothing of this call was sent, somebody else is at it
-            self._kind = Kind.POLL if again.poll else Kind.RETRY
+        self.next_kind(Kind.POLL if again.poll else Kind.RETRY)
         self._conflict_polls += again.conflict
         return Wait(verdict)
+
+    @property
+    def last_status(self) -> int | None:
+        """Status of the last attempt, if it was answered."""
+        return self._log[-1][3] if self._log else None
+
+    def next_kind(self, kind: Kind) -> None:
+        """Why the next attempt is sent."""
+        self._kind = kind
 
     @property
     def running(self) -> int:
@@ -217,47 +226,18 @@ class Exchange:
         return self.end(Raise("KeyExpired", Outcome.UNKNOWN))
 
     def first_step(self) -> Step:
-        """A name is claimed, durably, before the first byte leaves."""
-        return CLAIM if self.holding is not None and not self.holding.owned and self.keyed else SEND
+        """What comes before the first send of a leg: nothing."""
+        return SEND
 
     def next_step(self) -> Step:
-        """After a wait: who holds a name renews the lease, who waited for another asks again."""
-        if self.holding is None or not self.keyed:
-            return SEND
-        return RENEW if self.holding.owned else CLAIM
+        """What comes after a wait."""
+        return SEND
 
-    def followed(self, entry: Entry) -> Step:
-        """The journal has the row in other hands, or at its end."""
-        assert self.holding is not None
-        step = self.holding.follow(entry)
-        if isinstance(step, Recall):
-            self.source, self.recorded = "journal", True
-            self.outcome = step.outcome
-            return step
-        return self._limit(step)
-
-    def keys_differ(self) -> Step:
-        """The name is kept with another key than the one the caller gave: nothing is sent."""
-        return self.end(Raise("KeyMismatch", self.state.outcome()))
-
-    def abandon(self) -> Step:
-        """The call was broken off between two attempts: the name must not stay held, and must not come free."""
-        return self.end(Reraise(Outcome.UNKNOWN if self.state.open or not self._at_the_door else Outcome.NOT_SENT))
-
-    def journal_failed(self) -> Raise:
-        """The journal cannot be asked: nothing more is sent."""
-        if self.holding is not None:
-            self.holding.owned = False
-        touched = self.state.open or not self._at_the_door
-        self.outcome = Outcome.UNKNOWN
-        return Raise("OutcomeUnknown" if touched else "JournalError", Outcome.UNKNOWN)
-
-    def was_recorded(self, record: Record, *, done: bool) -> Ending:
-        """The row was written, or could not be; the caller gets the answer all the same."""
-        assert self.holding is not None
-        self.holding.released(record.state)
-        self.recorded = done
-        return record.ending
+    def forget_number(self) -> None:
+        """The call is over: for all that come after it, it is one of the others."""
+        if self.number in self.state.reached:
+            self.state.reached.add(OTHERS)
+            self.state.reached.discard(self.number)
 
     def reopen(self, error: str) -> None:
         """The answer was handed on, and then broke off: the caller has it in part, so it counts as open again."""
@@ -265,7 +245,7 @@ class Exchange:
 
     def refuse_hop(self) -> Raise:
         """A redirect leads where the request must not be repeated."""
-        untouched = self._at_the_door and self.state.fresh(self.number) and not self.state.open
+        untouched = self.at_the_door and self.state.fresh(self.number) and not self.state.open
         refused = Raise("NotSent", Outcome.NOT_SENT) if untouched else Raise("OutcomeUnknown", Outcome.UNKNOWN)
         self.end(refused)
         return refused
@@ -275,14 +255,19 @@ class Exchange:
         state = self.state
         if ending.outcome is Outcome.EXECUTED:
             state.executed = True
+        if ending.outcome is Outcome.UNKNOWN and isinstance(ending, Raise) and self.keyed:
+            self._keep_open()
         if state.open and ending.outcome in (Outcome.EXECUTED, Outcome.REJECTED):
             state.settle()
         self.gave_up = gave_up
         self.outcome = self._known or (Outcome.EXECUTED if state.executed else ending.outcome)
-        if self.holding is None or not self.holding.owned:
-            return ending
-        status = self._log[-1][3] if self._log else None
-        return Record(self.holding.row_after(ending, status, state, at_the_door=self._at_the_door), ending)
+        return ending
+
+    def _keep_open(self) -> None:
+        """An unknown outcome leaves something open, so that it is remembered: here, an answer that proved nothing."""
+        state = self.state
+        if state.made_here and state.reached and not state.open:
+            state.open[self._number] = "TransportError" if self.last_status is None else "HTTPStatusError"
 
     def report(self, now: float) -> Report:
         """Everything known about the call so far."""

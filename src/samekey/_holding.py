@@ -1,6 +1,6 @@
 """A call's hold on a named operation: what it asks the journal, and what it makes of the row. No I/O.
 
-The order is held by `Exchange`: the claim before the first send, a renewal before every later one, the record before
+`NamedExchange` holds the order: the claim before the first send, a renewal before every later one, the record before
 the caller gets the answer.
 """
 
@@ -8,39 +8,43 @@ from __future__ import annotations
 
 from ._decide import TURNED_AWAY, Again, Deliver, Ending, Raise
 from ._model import Outcome
-from ._state import KeyState, serial
+from ._state import OTHERS, KeyState, serial
 from ._steps import Recall
 from .journal import Entry, RowState
 
 LEASE_MARGIN = 15.0
 """Seconds by which a lease outlasts the total timeout, for the writes at both ends."""
 
-OTHERS = 0
-"""Stands in `KeyState.reached` for the calls of other processes."""
-
 
 class Holding:
     """One call's hold on one name."""
 
-    __slots__ = ("_grants", "_until", "fingerprint", "given", "lease", "owned", "owner", "waits")
+    __slots__ = ("_asked", "_grants", "_until", "failed", "fingerprint", "given", "lease", "owned", "owner", "waits")
 
-    def __init__(self, owner: str, lease: float, fingerprint: str, given: str | None) -> None:
+    def __init__(self, owner: str, lease: float, given: str | None) -> None:
         self.owner = owner
         self.lease = lease
-        self.fingerprint = fingerprint
+        self.fingerprint = ""
         self.given = given
         """The key that the caller chose, if any."""
         self.owned = False
         self.waits = 0
         """How often somebody else was at it."""
-        self._until = 0.0
+        self.failed = False
+        """The last step failed, and was not tried again yet."""
+        self._asked = self._until = (0.0, 0.0)
+        """(monotonic, wall clock) of the last question about the lease, and of the lease's end."""
         self._grants = 0
         """How many of the row's sends are this call's."""
+
+    def asks(self, now: float, wall: float) -> None:
+        """The journal is about to be asked for (more) time, which it may count from now on."""
+        self._asked = (now, wall)
 
     def taken(self, entry: Entry, state: KeyState, now: float, wall: float) -> None:
         """The row is ours: the key is the row's, and what earlier processes may have sent is open."""
         self.owned = True
-        self._until = now + self.lease
+        self.renewed()
         self._grants += 1
         state.key = entry.key
         if entry.sends > self._grants and OTHERS not in state.reached:
@@ -62,13 +66,17 @@ class Holding:
         self.waits += 1
         return Again(Raise("StillInProgress", Outcome.UNKNOWN), poll=True)
 
-    def renewed(self, now: float) -> None:
-        """The lease runs anew."""
-        self._until = now + self.lease
+    def renewed(self) -> None:
+        """The lease runs anew, since it was asked for: whoever is suspended during the answer has lost that time."""
+        now, wall = self._asked
+        self._until = (now + self.lease, wall + self.lease)
 
-    def stale(self, now: float) -> bool:
-        """Whether the lease has run out unnoticed, as after a suspension: then somebody else may be sending."""
-        return self.owned and now > self._until
+    def stale(self, now: float, wall: float) -> bool:
+        """Whether the lease has run out unnoticed, as after a suspension: then somebody else may be sending.
+
+        By either clock, since the monotonic one may stand still while the machine sleeps.
+        """
+        return self.owned and (now > self._until[0] or wall > self._until[1])
 
     def released(self, state: RowState) -> None:
         """The row was written for the last time by this call."""

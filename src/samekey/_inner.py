@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 RETRYING = frozenset({"httpx_retries", "httpx_tenacity", "httpx_retry", "retryhttp"})
 """Packages whose transports retry by themselves."""
 
 
-def checked(inner: Any, method: str) -> Any:
-    """Return *inner* if it can stand inside: it has *method*, is not ours, and does not retry.
+LIBRARIES = frozenset({"httpx", "httpx2"})
+
+
+def belongs(thing: Any, library: str, what: str) -> None:
+    """Refuse a *thing* that is made for the other HTTP library; one that is made for neither may be used with both.
 
     Raises:
-        TypeError: It is of the other colour, or no transport at all.
+        TypeError: It is; *what* names it in the message.
+    """
+    found = {kind.__module__.partition(".")[0] for kind in type(thing).__mro__} & LIBRARIES
+    if found and library not in found:
+        other = found.pop()
+        raise TypeError(
+            f"{what} belongs to {other}, and this is samekey for {library}: the classes of the two libraries do not "
+            f"mix ({type(thing).__name__}). Use samekey for httpx, samekey.httpx2 for httpx2"
+        )
+
+
+def checked(inner: Any, method: str, library: str) -> Any:
+    """Return *inner* if it can stand inside: it has *method*, is of *library*, is not ours, and does not retry.
+
+    Raises:
+        TypeError: It is of the other colour or library, or no transport at all.
         ValueError: It retries by itself, or is wrapped already.
     """
+    belongs(inner, library, "the inner transport")
     colour = "an async" if "async" in method else "a sync"
     if not callable(getattr(inner, method, None)):
         raise TypeError(f"the inner transport must be {colour} transport with {method}(); {inner!r} is not")
@@ -33,6 +53,23 @@ def checked(inner: Any, method: str) -> Any:
                 "Leave the argument out: samekey retries failed connects on its own"
             )
     return inner
+
+
+def matching(journal: Any, method: str) -> Any:
+    """Return *journal* if it has the colour of a transport with *method*, or is no journal at all.
+
+    Raises:
+        TypeError: It is of the other colour.
+    """
+    claim = getattr(journal, "claim", None)
+    asynchronous = inspect.iscoroutinefunction(claim) or hasattr(journal, "aclose")
+    if claim is not None and asynchronous is not ("async" in method):
+        needed, example, given = ("a sync", "MemoryJournal", "an async")
+        if "async" in method:
+            needed, example, given = ("an async", "AsyncMemoryJournal", "a sync")
+        kind = type(journal).__name__
+        raise TypeError(f"{needed} client needs {needed} journal such as {example}; {kind} is {given} one")
+    return journal
 
 
 def _chain(transport: Any) -> list[Any]:

@@ -145,11 +145,15 @@ def check_decision(*, executed: object, resource: object) -> None:
         raise ValueError("resource names what an executed operation made; executed=False made nothing")
 
 
+def describe(scope: str, name: str) -> str:
+    """The operation, as errors name it."""
+    return f"operation {name!r}" + (f" in scope {scope!r}" if scope else "")
+
+
 def refusal(scope: str, name: str, entry: Entry | None) -> KeyError | ValueError:
     """Why an operation cannot be resolved, given its row (or None)."""
-    what = f"operation {name!r}" + (f" in scope {scope!r}" if scope else "")
     if entry is None:
-        return KeyError(f"the journal has no {what}")
+        return KeyError(f"the journal has no {describe(scope, name)}")
     if entry.state in ENDED:
-        return ValueError(f"{what} has ended already: {entry.state}")
-    return ValueError(f"somebody is at {what}: the lease runs for another {entry.lease_left:.0f} s")
+        return ValueError(f"{describe(scope, name)} has ended already: {entry.state}")
+    return ValueError(f"somebody is at {describe(scope, name)}: the lease runs for another {entry.lease_left:.0f} s")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _pause
 from ._decide import UNKNOWN, Again, Facts, Reraise
-from ._model import Failure, Reading, Verdict
+from ._model import Failure, GaveUp, Reading, Verdict
 from ._steps import Step, Wait
 from ._strategies import ask
 from ._telling import suspect, tell_attempt, tell_of
@@ -30,12 +30,22 @@ def judge_answer(call: Call) -> Step:
     if exchange.keyed and reading.verdict is Verdict.OK:
         return _succeeded(call, status, reading)
     hint = max(filter(None, (retry_after(response.headers, _pause.wall()), reading.delay)), default=None)
-    facts = Facts(settles=dialect.settles(status), believe_done=dialect.believe_done)
+    facts = Facts(settles=_settles(call, status), believe_done=dialect.believe_done)
     step = exchange.answered(status, reading, call.now(), facts, hint)
     if reading.verdict is Verdict.MISMATCH and exchange.keyed:
         tell_of(call, MismatchFound, local=False)
     tell_attempt(call)
     return step
+
+
+def _settles(call: Call, status: int) -> bool:
+    """Whether an ordinary refusal speaks for the other attempts of the operation too.
+
+    For one that is in flight only if the server stores refusals: else it may execute that one yet.
+    """
+    exchange, dialect = call.exchange, call.dialect
+    stores = dialect.stores is not None and "4xx" in dialect.stores
+    return dialect.settles(status) and (stores or not exchange.state.in_flight_besides(exchange.running))
 
 
 def _succeeded(call: Call, status: int, reading: Reading) -> Step:
@@ -77,9 +87,17 @@ def pace(call: Call, again: Again) -> Step:
     least = call.dialect.min_wait if exchange.keyed else 0.0
     longest = policy.max_retry_after
     step = exchange.paced(again, now, stopped=stopped, backoff=backoff, longest_floor=longest, least=least)
+    if isinstance(step, Wait) and not again.poll and not _afford(call, now):
+        step = exchange.end(again.ending, GaveUp.BUDGET)
     if isinstance(step, Wait):
         tell_of(call, WaitScheduled, seconds=step.seconds, poll=again.poll)
     return step
+
+
+def _afford(call: Call, now: float) -> bool:
+    """Whether the origin's retry budget has a token left; asked before the wait, so that a refused retry costs none."""
+    budget = call.engine.budget
+    return budget is None or budget.withdraw(call.the_trail.origin, now)
 
 
 def _shown(call: Call) -> BaseException:

@@ -26,6 +26,8 @@ def deliver(call: Call) -> httpx.Response:
     if status in (401, 407) or 300 <= status < 400:
         told.report()  # made now, since httpx may go on with the call
         call.the_trail.pending = True
+    if status < 500 and status not in (408, 425, 429) and call.engine.budget is not None:
+        call.engine.budget.deposit(call.the_trail.origin, call.now())
     response.extensions[EXTENSION] = told
     return response  # type: ignore[no-any-return]
 
@@ -49,6 +51,8 @@ def leave(call: Call) -> None:
     if exchange.keyed and exchange.state.open:
         exchange.state.bind(call.the_trail.fingerprint)
         remember(call)
+    if not call.the_trail.pending:
+        exchange.forget_number()
     if call.operation is not None:
         call.operation.told = call.the_trail.told or _told(call)
     if call.engine.listeners:

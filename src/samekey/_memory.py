@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import threading
-import weakref
 from collections import OrderedDict, deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from ._forks import forget_after_fork
 
 if TYPE_CHECKING:
     from ._state import KeyState
@@ -40,7 +40,7 @@ class Memory:
         self.unresolved: OrderedDict[Identity, deque[Unresolved]] = OrderedDict()
         self.lock = threading.Lock()
         self._kept = 0
-        _memories.add(self)
+        forget_after_fork(self)
 
     def state_of(self, state: KeyState) -> KeyState:
         """The state already known for this key, or *state*, from now on."""
@@ -99,15 +99,3 @@ class Memory:
         self._kept = 0
         self.keys.clear()
         self.unresolved.clear()
-
-
-_memories: weakref.WeakSet[Memory] = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    for memory in list(_memories):
-        memory.forget()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

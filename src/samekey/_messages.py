@@ -157,4 +157,7 @@ def message(kind: str, report: Report, status: int | None, evidence: str | None,
     if report.retry_after is not None:
         details.append(f"the server asks to wait {report.retry_after:g} s")
     told = f" ({'; '.join(details)})" if details else ""
-    return compose((what.replace("{", "{{").replace("}", "}}") + "{told}", money, advice), report.key, told=told)
+    # As values: a name or what a server said may have braces.
+    return compose(
+        ("{what}{told}", "{money}", "{advice}"), report.key, what=what, told=told, money=money, advice=advice
+    )

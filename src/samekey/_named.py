@@ -12,6 +12,7 @@ from ._decide import Deliver
 from ._holding import LEASE_MARGIN, Holding
 from ._messages import HELD, JOURNAL_FAILED, LOCAL_MISMATCH, NAMED_MISMATCH, compose, stored_outcome
 from ._model import Outcome
+from ._named_exchange import NamedExchange
 from ._state import KeyState
 from ._steps import CLAIM, SEND, Claim, JournalStep, Recall, Record, Step
 from ._telling import tell_of
@@ -55,19 +56,25 @@ def bind_named(call: Call, name: str, given: str | None) -> None:
     if operation is not None and operation.state is not None and not operation.state.reached:
         early = operation.state.key
     key = given or early or call.dialect.key.make()
-    call.begin(KeyState(key, made_here=given is None, name=name, scope=scope), automatic=False)
-    trail = call.the_trail
-    trail.body_counts = not call.stores_request
-    call.exchange.holding = Holding(uuid.uuid4().hex, call.total_timeout + LEASE_MARGIN, trail.fingerprint, given)
+    holding = Holding(uuid.uuid4().hex, call.total_timeout + LEASE_MARGIN, given)
+    call.begin(KeyState(key, made_here=given is None, name=name, scope=scope), automatic=False, holding=holding)
+    call.the_trail.body_counts = not call.stores_request
+    holding.fingerprint = call.the_trail.fingerprint
     if operation is not None:
         operation.state = call.exchange.state
 
 
+def _exchange(call: Call) -> NamedExchange:
+    exchange = call.exchange
+    assert isinstance(exchange, NamedExchange)
+    return exchange
+
+
 def claim_of(call: Call) -> ClaimRow:
     """What to ask the journal for."""
-    state, holding = call.exchange.state, call.exchange.holding
-    assert holding is not None
+    state, holding = call.exchange.state, _exchange(call).holding
     assert state.name is not None
+    holding.asks(call.now(), _pause.wall())
     stores = call.stores_request
     return ClaimRow(
         scope=state.scope or "",
@@ -84,16 +91,16 @@ def claim_of(call: Call) -> ClaimRow:
 
 def lease_of(call: Call) -> tuple[str, str, str, float]:
     """Which row to hold on to, as whom, and for how many seconds."""
-    state, holding = call.exchange.state, call.exchange.holding
-    assert holding is not None
+    state, holding = call.exchange.state, _exchange(call).holding
+    holding.asks(call.now(), _pause.wall())
     return state.scope or "", str(state.name), holding.owner, holding.lease
 
 
 def claimed(call: Call, entry: Entry) -> Step:
     """The journal has answered a claim."""
-    exchange = call.exchange
+    exchange = _exchange(call)
     holding, state = exchange.holding, exchange.state
-    assert holding is not None
+    holding.failed = False
     if holding.given is None:
         state.key = entry.key
     tell_of(call, JournalStepped, step="claim", state=str(entry.state), granted=entry.owner == holding.owner)
@@ -134,27 +141,26 @@ FRAMING = frozenset({"content-encoding", "content-length", "transfer-encoding"})
 
 def renewed(call: Call, *, held: bool) -> Step:
     """The lease was prolonged, or the row was lost to somebody else: then it is followed, and nothing is sent."""
-    holding = call.exchange.holding
-    assert holding is not None
+    holding = _exchange(call).holding
+    holding.failed = False
     tell_of(call, JournalStepped, step="renew", state="in_flight", granted=held)
     if not held:
         holding.owned = False
         return CLAIM
-    holding.renewed(call.now())
+    holding.renewed()
     return call.check_age() or SEND
 
 
 def ended_of(call: Call, record: Record) -> Ended:
     """What to write down."""
-    state, holding = call.exchange.state, call.exchange.holding
-    assert holding is not None
+    state, holding = call.exchange.state, _exchange(call).holding
     assert state.name is not None
     row: dict[str, Any] = {}
     if record.state in (RowState.EXECUTED, RowState.REJECTED) and isinstance(record.ending, Deliver):
         response = call.response
         headers = response.headers.multi_items()
         row["status"] = response.status_code
-        row["headers"] = tuple((name, value) for name, value in headers if name.lower() not in SECRET_HEADERS)
+        row["headers"] = tuple((name, value) for name, value in headers if name.lower().encode() not in SECRET_HEADERS)
         row.update(_body(call))
     elif record.ending.outcome is Outcome.EXECUTED:
         row["resource"] = getattr(call.reading, "resource", None)
@@ -177,17 +183,30 @@ def _body(call: Call) -> dict[str, Any]:
 def recorded(call: Call, record: Record, *, done: bool) -> Step:
     """The row was written, or was lost meanwhile."""
     tell_of(call, JournalStepped, step="record", state=str(record.state), granted=done)
-    return call.exchange.was_recorded(record, done=done)
+    return _exchange(call).was_recorded(record, done=done)
+
+
+def abandoned(call: Call) -> Step:
+    """The call was broken off while it held the name."""
+    return _exchange(call).abandon()
 
 
 def journal_failed(call: Call, step: JournalStep, error: Exception) -> Step:
-    """The journal raised: closed before anything was sent, open for an answer that is there."""
+    """The journal raised: closed before anything was sent, open for an answer that is there.
+
+    Each step is tried once more first. The connection may be a new one by then, and a step that was done and reported
+    an error all the same is recognised as one's own.
+    """
+    holding = _exchange(call).holding
+    holding.failed = not holding.failed
+    if holding.failed:
+        return step
     tell_of(call, JournalStepped, step=type(step).__name__.lower(), state=type(error).__name__, granted=False)
     if isinstance(step, Record):
-        return call.exchange.was_recorded(step, done=False)
+        return _exchange(call).was_recorded(step, done=False)
     call.error = error
     call.response = None
     call.text = (
         compose(JOURNAL_FAILED, None, error=f"{type(error).__name__}: {error}") if isinstance(step, Claim) else None
     )
-    return call.exchange.journal_failed()
+    return _exchange(call).journal_failed()

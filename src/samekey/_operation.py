@@ -115,7 +115,9 @@ class Operation:
         with self.lock:
             if name not in self._steps:
                 whole = None if self.name is None else f"{self.name}#{name}"
-                part = Operation(whole, scope=self.scope, store_request=self.store_request)
+                part = Operation(
+                    whole, scope=self.scope, store_request=self.store_request, retry_rejected=self.retry_rejected
+                )
                 part._pid = self._pid
                 self._steps[name] = part
             return self._steps[name]

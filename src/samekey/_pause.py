@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Self
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 if TYPE_CHECKING:
     from anyio import CancelScope
+
+T = TypeVar("T")
 
 skipped = 0
 """How many `no_waiting()` blocks are open in this process."""
@@ -80,3 +83,52 @@ def async_shield() -> CancelScope:
     from anyio import CancelScope
 
     return CancelScope(shield=True)
+
+
+def finished(step: T) -> T:
+    """The result of *step*, which is done."""
+    return step
+
+
+_struck: dict[Any, int] = {}
+"""Tasks that were cancelled while a step had to be finished first, and how often."""
+
+
+async def async_finished(step: Awaitable[T]) -> T:
+    """The result of *step*, which is finished whatever cancels the task meanwhile.
+
+    A shield holds off cancel scopes, but not `asyncio.Task.cancel`, which `asyncio.timeout` and `wait_for` call.
+    """
+    asyncio = sys.modules.get("asyncio")
+    try:
+        task: Any = asyncio and asyncio.current_task()
+    except RuntimeError:  # another event loop
+        task = None
+    if asyncio is None or task is None:
+        return await step
+    work = asyncio.ensure_future(step)
+    while not work.done():
+        try:
+            await asyncio.wait([work])
+        except asyncio.CancelledError:
+            task.uncancel()  # counted again when it strikes
+            _struck[task] = _struck.get(task, 0) + 1
+    result: T = work.result()
+    return result
+
+
+def strike() -> None:
+    """Nothing was held off."""
+
+
+async def async_strike() -> None:
+    """Let a cancellation strike that was held off while a step was finished."""
+    if not _struck:
+        return
+    asyncio = sys.modules["asyncio"]
+    task = asyncio.current_task()
+    times = _struck.pop(task, 0)
+    for _ in range(times):
+        task.cancel()
+    if times:
+        await asyncio.sleep(0)

@@ -44,7 +44,7 @@ def local_error(
     call: Call, kind: str, report: Report, text: str | None = None, situation: str | None = None
 ) -> IdempotencyError:
     """An error found on this side, without an answer."""
-    situation = situation or _situation(call, kind, None)
+    situation = _unsafe(situation) or _situation(call, kind, None)
     error = _make(
         call, paired(kind, call.engine.backend.name, situation), text or message(kind, report, None, None), report, None
     )
@@ -57,11 +57,15 @@ def _make(call: Call, kind: type[IdempotencyError], text: str, report: Report, r
     return kind(text, key=state.key or None, name=state.name, report=report, request=call.request, response=response)
 
 
+def _unsafe(situation: str | None) -> str | None:
+    return "TransportError" if situation in NEVER_SENT_CLASSES else situation
+
+
 def _situation(call: Call, kind: str, response: Any) -> str:
     """The name of the HTTP library's class that fits: for an unknown outcome, that of the last open attempt."""
     answered = None if response is None else "HTTPStatusError"
     if issubclass(paired(kind, "", ""), OutcomeUnknown):
-        return call.exchange.state.last_open() or answered or "TransportError"
+        return _unsafe(call.exchange.state.last_open()) or answered or "TransportError"
     attempts = call.exchange.attempts
     failed = attempts[-1].error if attempts and kind == "NotSent" and call.error is not None else None
     return answered or failed or "RequestError"

@@ -39,6 +39,14 @@ def check_number_of_seconds(what: str, value: object, *, zero: bool = False) -> 
     return float(value)
 
 
+def check_amount(what: str, value: object, *, least: float) -> None:
+    """Refuse what is no finite number of at least *least*."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{what} must be a number, not {type(value).__name__}")
+    if not math.isfinite(value) or value < least:
+        raise ValueError(f"{what} must be finite and at least {least:g}, not {value}")
+
+
 def check_size(what: str, value: object) -> int:
     """Return *value*, a number of bytes, zero or more."""
     if isinstance(value, bool) or not isinstance(value, int):

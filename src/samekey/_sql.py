@@ -178,14 +178,16 @@ WHERE scope = :scope AND name = :name
 RETURNING {row}
 """
 
-# The conditions stand twice: a row that was claimed anew since the query chose it must not lose what it has now.
+# The conditions stand twice: a row that was claimed anew since it was found due must not lose what it has now.
 _SWEEP = """
-UPDATE {table} SET headers = NULL, body = NULL, body_digest = NULL, swept = TRUE
-WHERE state IN ('executed', 'rejected') AND NOT swept AND updated <= {before} AND (scope, name) IN (
+WITH due AS MATERIALIZED (
     SELECT scope, name FROM {table}
     WHERE state IN ('executed', 'rejected') AND NOT swept AND updated <= {before}
     ORDER BY updated LIMIT :limit {unlocked}
 )
+UPDATE {table} SET headers = NULL, body = NULL, body_digest = NULL, swept = TRUE
+WHERE state IN ('executed', 'rejected') AND NOT swept AND updated <= {before}
+    AND (scope, name) IN (SELECT scope, name FROM due)
 RETURNING 1
 """
 

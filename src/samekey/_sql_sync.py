@@ -28,13 +28,13 @@ class SQLJournal:
     def claim(self, claim: Claim) -> Entry:
         """See `Journal.claim`."""
         values = values_of_claim(claim)
-        while True:
-            for row in self._fetch(self._statements.claim, values):
-                return entry_of(row)
-            for *row, granted in self._fetch(self._statements.look, values):
-                # If it would be granted by now, somebody left the row between the two statements: claim it.
-                if not granted:
-                    return entry_of(row)
+        rows: Sequence[Row] = ()
+        while not rows:
+            rows = self._fetch(self._statements.claim, values)
+            if not rows:
+                # If it would be granted by now, somebody left the row between the two statements: claim it again.
+                rows = [row for row in self._fetch(self._statements.look, values) if not row[-1]]
+        return entry_of(rows[0])
 
     def renew(self, scope: str, name: str, owner: str, lease: float) -> bool:
         """See `Journal.renew`."""
@@ -66,8 +66,9 @@ class SQLJournal:
         check_decision(executed=executed, resource=resource)
         scope = self.scope if scope is None else scope
         values = values_of_decision(name, scope, executed=executed, resource=resource)
-        for row in self._fetch(self._statements.resolve, values):
-            return entry_of(row)
+        rows = self._fetch(self._statements.resolve, values)
+        if rows:
+            return entry_of(rows[0])
         raise refusal(scope, name, self.get(scope, name))
 
     def sweep(self, *, older_than: float, limit: int = 1000) -> int:

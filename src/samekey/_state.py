@@ -6,6 +6,9 @@ from itertools import count
 
 from ._model import Outcome
 
+OTHERS = 0
+"""Stands in `KeyState.reached` for calls that have ended, and for those of other processes."""
+
 serial = count(1)
 """Numbers for calls and attempts, unlike in one process."""
 
@@ -79,6 +82,10 @@ class KeyState:
     def open_besides(self, attempt: int) -> bool:
         """Whether an attempt other than *attempt* may have run and has no final answer."""
         return any(number != attempt for number in list(self.open))
+
+    def in_flight_besides(self, attempt: int) -> bool:
+        """Whether another attempt is on its way right now."""
+        return any(number != attempt and not name for number, name in list(self.open.items()))
 
     def last_open(self) -> str:
         """Class name of the newest open attempt that has ended; "" if there is none."""

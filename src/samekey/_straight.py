@@ -169,6 +169,9 @@ class First:
         # The request is let go, or the two would keep each other alive until the collector comes.
         self._parts = (request.method, request.url, request.headers, request.stream)
         self.status = response.status_code
+        budget = self.engine.budget
+        if budget is not None and budget.in_use:
+            budget.deposit(origin_of(request.url), self.ended)
         self.request = self.response = self.raw = None
         return response  # type: ignore[no-any-return]
 

@@ -63,7 +63,7 @@ def wrap(
     method = "handle_async_request" if asynchronous else "handle_request"
     transports = [own._transport, *(mounted for mounted in own._mounts.values() if mounted is not None)]
     for transport in transports:
-        checked(transport, method)
+        checked(transport, method, backend.BACKEND.name)
     first = transport_type(
         own._transport, origins=origins, dialect=dialect, policy=policy, journal=journal, listeners=listeners
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ._settings import check_number_of_seconds, check_seconds, check_size
+from .budget import RetryBudget, SharedBudget
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -60,6 +61,7 @@ def _poll_wait() -> Wait:
     return wait_exponential(multiplier=0.1, max=2.5) + wait_random_exponential(multiplier=0.1, max=2.5)
 
 
+DEFAULT_BUDGET = RetryBudget()
 DEFAULT_STOP = _Late("stop_after_attempt(5)", _stop)
 DEFAULT_WAIT = _Late("wait_random_exponential(multiplier=0.2, max=10)", _wait)
 DEFAULT_POLL_WAIT = _Late("wait_exponential(0.1, max=2.5) + wait_random_exponential(0.1, max=2.5)", _poll_wait)
@@ -89,6 +91,8 @@ class RetryPolicy:
             Default 64 MiB. A longer body is sent once and never repeated.
         max_response_buffer: Bytes of a successful answer that are read before it is handed on, so that a connection
             that dies inside them is retried. Default 8 MiB; what comes after streams through.
+        budget: How many retries an origin gets over all calls of a client: `RetryBudget` (the default), a
+            `SharedBudget` to share its tokens between clients, or None for no such limit.
         unresolved_ttl: Seconds for which a call that ended unknown is remembered, so that an identical request
             without an operation does not become a second one. Default 120; 0 remembers nothing.
         on_unresolved: What that identical request does: ``"raise"`` (default) sends nothing and raises
@@ -108,6 +112,7 @@ class RetryPolicy:
     max_response_buffer: int = 8 * MiB
     unresolved_ttl: float | timedelta = 120.0
     on_unresolved: Literal["raise", "resume"] = "raise"
+    budget: RetryBudget | SharedBudget | None = DEFAULT_BUDGET
 
     def __post_init__(self) -> None:
         for what, example in (
@@ -124,6 +129,8 @@ class RetryPolicy:
         put(self, "unresolved_ttl", check_number_of_seconds("unresolved_ttl", self.unresolved_ttl, zero=True))
         check_size("max_request_buffer", self.max_request_buffer)
         check_size("max_response_buffer", self.max_response_buffer)
+        if not isinstance(self.budget, RetryBudget | SharedBudget | None):
+            raise TypeError(f"budget must be a RetryBudget, a SharedBudget or None, not {type(self.budget).__name__}")
         if self.on_unresolved not in ("raise", "resume"):
             raise ValueError(f'on_unresolved must be "raise" or "resume", not {self.on_unresolved!r}')
 

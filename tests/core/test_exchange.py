@@ -171,7 +171,6 @@ class TestLimits:
         assert told(play.answers(V.OK)) == "return executed"
         assert play.report.gave_up is None
 
-
     def test_a_body_that_cannot_be_sent_again_is_sent_once(self) -> None:
         """No limit was reached: there was nothing left to send."""
         play = Play(replayable=False)

@@ -8,7 +8,7 @@ import pytest
 
 from samekey import _messages
 from samekey._keys import digest
-from samekey._messages import KEYS_DIFFER, LOCAL_MISMATCH, REFUSED_HOP, REPEATED, compose, message
+from samekey._messages import KEYS_DIFFER, LOCAL_MISMATCH, REFUSED_HOP, REPEATED, compose, message, stored_outcome
 from samekey._model import Failure, GaveUp, Kind, Outcome, Verdict
 from samekey._report import Attempt, Report
 from samekey.errors import KINDS
@@ -104,6 +104,22 @@ def test_a_body_that_could_not_be_sent_again_is_told() -> None:
     text = message("OutcomeUnknown", report(Outcome.UNKNOWN, LOST), None, None, replayable=False)
 
     assert "longer than max_request_buffer" in text
+
+
+def test_a_named_operation_is_taken_up_by_its_name() -> None:
+    """Whatever signs the name has; its key is in the journal."""
+    found = Report(KEY, "order-{7}:charge", Outcome.UNKNOWN)
+
+    for kind in ("OutcomeUnknown", "StillInProgress"):
+        text = message(kind, found, None, None)
+        assert "inside samekey.operation('order-{7}:charge')" in text
+        assert "error.key" not in text
+
+
+def test_what_the_journal_knows_of_the_other_request_has_words() -> None:
+    """For every outcome, the one that nobody knows included."""
+    assert len({stored_outcome(outcome) for outcome in (Outcome.EXECUTED, Outcome.REJECTED, Outcome.UNKNOWN)}) == 3
+    assert "nobody knows" in stored_outcome(Outcome.UNKNOWN)
 
 
 def test_without_a_key_nobody_is_told_to_keep_one() -> None:

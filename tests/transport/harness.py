@@ -12,16 +12,18 @@ import inspect
 import ssl
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import anyio
 import httpx
+import httpx2
 import pytest
 
 import samekey
+import samekey.httpx2
 from samekey import GENERIC, Dialect, RetryPolicy
 from samekey.events import Event, WaitScheduled
 from samekey.testing import LedgerServer
@@ -41,13 +43,23 @@ class Library:
     async_transport: Any
 
 
-LIBRARIES = {"httpx": Library(httpx, samekey.IdempotentTransport, samekey.AsyncIdempotentTransport)}
+LIBRARIES = {
+    "httpx": Library(httpx, samekey.IdempotentTransport, samekey.AsyncIdempotentTransport),
+    "httpx2": Library(httpx2, samekey.httpx2.IdempotentTransport, samekey.httpx2.AsyncIdempotentTransport),
+}
 
 ErrorT = TypeVar("ErrorT", bound=BaseException)
 Scenario = Callable[[], Coroutine[Any, Any, None]]
 
-on_sync = pytest.mark.parametrize("api", ["httpx-sync"], indirect=True)
-on_async = pytest.mark.parametrize("api", ["httpx-asyncio", "httpx-trio"], indirect=True)
+
+def on(*colours: str, libraries: Iterable[str] = LIBRARIES) -> pytest.MarkDecorator:
+    """Run a test on these colours alone."""
+    return pytest.mark.parametrize("api", [f"{lib}-{colour}" for lib in libraries for colour in colours], indirect=True)
+
+
+on_sync = on("sync")
+on_async = on("asyncio", "trio")
+on_httpx = on(*COLOURS, libraries=["httpx"])
 
 leaves_streams = pytest.mark.filterwarnings("ignore:Async generator .* was garbage collected:ResourceWarning")
 """For tests in which a long body is left unread: trio warns of httpcore's own generators, without samekey as well."""
@@ -139,9 +151,13 @@ class Api:
     # -- clients
 
     def raw_client(self, **settings: Any) -> Any:
-        """A client of this colour that nobody has wrapped."""
+        """A client of this colour that nobody has wrapped; *connections* and *timeouts* stand for their classes."""
         kind = self.httpx.Client if self.sync else self.httpx.AsyncClient
         settings = {"base_url": self.url, "timeout": 5.0, "trust_env": False, "verify": TLS, **settings}
+        if connections := settings.pop("connections", None):
+            settings["limits"] = self.httpx.Limits(max_connections=connections)
+        if timeouts := settings.pop("timeouts", None):
+            settings["timeout"] = self.httpx.Timeout(**timeouts)
         return kind(**settings)
 
     @asynccontextmanager
@@ -151,6 +167,7 @@ class Api:
         origins: str | Iterable[str] | Mapping[str, Dialect] | None = None,
         dialect: Dialect = GENERIC,
         policy: RetryPolicy | None = None,
+        journal: object = None,
         listeners: Iterable[Any] = (),
         listen: bool = False,
         memory: bool = False,
@@ -162,7 +179,7 @@ class Api:
         raw = self.raw_client(**settings)
         listeners = (*listeners, *([self.events.append] if listen else []))
         try:
-            samekey.wrap(raw, origins=origins, dialect=dialect, policy=policy, listeners=listeners)
+            samekey.wrap(raw, origins=origins, dialect=dialect, policy=policy, journal=journal, listeners=listeners)
             client = Client(raw, sync=self.sync)
             yield client
         finally:
@@ -170,14 +187,33 @@ class Api:
 
     def memory(self) -> Any:
         """A transport of this colour to the server, without a socket."""
-        return self.server.transport() if self.sync else self.server.async_transport()
+        if self.httpx is httpx:
+            return self.server.transport() if self.sync else self.server.async_transport()
+        below = self.server.transport()
+
+        def bridge(request: Any, body: bytes) -> Any:
+            """The server in memory speaks httpx; another library's request is made one of it, and back."""
+            headers = request.headers.raw
+            asked = httpx.Request(
+                request.method, str(request.url), headers=headers, content=body, extensions=request.extensions
+            )
+            try:
+                response = below.handle_request(asked)
+                return self.httpx.Response(response.status_code, headers=response.headers.raw, content=response.read())
+            except httpx.TransportError as error:
+                raise getattr(self.httpx, type(error).__name__)(str(error)) from error
+
+        async def async_bridge(request: Any) -> Any:
+            return bridge(request, b"".join([part async for part in request.stream]))
+
+        return self.inner((lambda request: bridge(request, b"".join(request.stream))) if self.sync else async_bridge)
 
     def transport(self, *arguments: Any, **settings: Any) -> Any:
-        """samekey's transport of this colour."""
+        """The transport of samekey for this colour."""
         kind = self.library.transport if self.sync else self.library.async_transport
         return kind(*arguments, **settings)
 
-    def inner(self, handle: Callable[[httpx.Request], Any]) -> Any:
+    def inner(self, handle: Callable[[Any], Any]) -> Any:
         """A transport of this colour that calls *handle*, which returns a response or raises."""
         base = self.httpx.BaseTransport if self.sync else self.httpx.AsyncBaseTransport
         if self.sync:
@@ -188,20 +224,42 @@ class Api:
 
         return type("Inner", (base,), {"handle_async_request": handle_async_request})()
 
+    def auth(self, flow: Callable[[Any], Generator[Any, Any, None]]) -> Any:
+        """An auth of this library with *flow*."""
+        return type("Auth", (self.httpx.Auth,), {"auth_flow": lambda _, request: flow(request)})()
+
+    def refreshing(self, **own_request: Any) -> Any:
+        """An auth that answers a 401 with a request of its own, and sends the first one again."""
+        own_request = own_request or {"data": {"grant_type": "refresh_token", "refresh_token": "r"}}
+
+        def flow(request: Any) -> Generator[Any, Any, None]:
+            request.headers["Authorization"] = "Bearer old"
+            response = yield request
+            if response.status_code == 401:
+                answer = yield self.httpx.Request("POST", request.url.copy_with(path="/token"), **own_request)
+                request.headers["Authorization"] = f"Bearer new-{answer.status_code}"
+                yield request
+
+        return self.auth(flow)
+
     # -- things that differ between the colours
 
-    async def read(self, response: httpx.Response) -> bytes:
+    async def read(self, response: Any) -> bytes:
         return await now(response.read() if self.sync else response.aread())  # type: ignore[no-any-return]
 
-    async def parts(self, response: httpx.Response, how: str = "iter_raw", *size: int) -> list[bytes]:
+    async def parts(self, response: Any, how: str = "iter_raw", *, into: list[Any] | None = None) -> list[Any]:
         """What iterating the response gives; *how* is the sync name of the method."""
+        found: list[Any] = [] if into is None else into
         if self.sync:
-            return list(getattr(response, how)(*size))
-        return [part async for part in getattr(response, f"a{how}")(*size)]
+            found.extend(getattr(response, how)())
+        else:
+            async for part in getattr(response, f"a{how}")():
+                found.append(part)  # noqa: PERF401 - what came before an error is kept
+        return found
 
     async def sleep(self, seconds: float) -> None:
         if self.sync:
-            time.sleep(seconds)
+            time.sleep(seconds)  # noqa: ASYNC251 - in the sync colour nothing else runs here
         else:
             await anyio.sleep(seconds)
 

@@ -50,7 +50,7 @@ async def test_br_01_a_retry_loop_around_the_client_may_resume(api: Api) -> None
 
 
 async def retrying(api: Api, function: Any) -> httpx.Response:
-    """tenacity's common loop around a call."""
+    """The common loop of tenacity around a call."""
     settings: dict[str, Any] = {
         "retry": retry_if_exception_type(api.httpx.TransportError),
         "stop": stop_after_attempt(3),
@@ -58,7 +58,7 @@ async def retrying(api: Api, function: Any) -> httpx.Response:
         "reraise": True,
     }
     if not api.sync:
-        return await AsyncRetrying(**settings)(function)  # type: ignore[no-any-return]
+        return await AsyncRetrying(**settings)(function)
     for attempt in Retrying(**settings):
         with attempt:
             return await function()  # type: ignore[no-any-return]
@@ -90,7 +90,7 @@ async def test_br_02_the_callers_own_key_is_sent_once(api: Api, headers: Any) ->
 
 
 async def test_br_02_two_lines_of_keys_are_refused(api: Api) -> None:
-    """httpx would join them; nobody can tell which is meant."""
+    """The library would join them; nobody can tell which is meant."""
     async with api.client() as client:
         with pytest.raises(ValueError, match="2 lines of 'Idempotency-Key'"):
             await client.post(headers=[("Idempotency-Key", "a"), ("idempotency-key", "b")])
@@ -105,7 +105,7 @@ async def test_br_02_a_key_that_cannot_travel_is_refused(api: Api, key: str) -> 
     """Empty, blank, over-long or not ASCII: a ValueError before a byte leaves."""
     async with api.client() as client:
         with pytest.raises(ValueError, match="idempotency key"):
-            await client.post(headers={"Idempotency-Key": key.encode("utf-8")})  # type: ignore[dict-item]
+            await client.post(headers={"Idempotency-Key": key.encode("utf-8")})
 
     api.seen(wire=0, effects=0, keys=0)
 
@@ -156,7 +156,7 @@ async def twenty(client: Any) -> None:
 
 
 async def test_br_06_a_resumed_operation_with_another_body(api: Api) -> None:
-    """Same key, other bytes: stopped before sending. (Named, this needs a journal; the operation object does it too.)"""
+    """Same key, other bytes: stopped before sending. The case has a name and a journal; the object alone does it."""
     api.server.script(faults.lost())
     op = samekey.operation()
     async with api.client(policy=ONCE) as client:

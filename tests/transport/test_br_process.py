@@ -1,4 +1,4 @@
-"""Sections J, K and M of the bug reports, and what needs no budget of L: fork, form of keys, layers, errors, secrets."""
+"""Sections J, K, M of the bug reports, and what needs no budget of L: fork, form of keys, layers, errors, secrets."""
 
 from __future__ import annotations
 
@@ -183,7 +183,9 @@ def test_br_61_an_outer_loop_of_tenacity_without_an_operation(server: LedgerServ
 
 STEPS = {
     "KeyMismatch": faults.mismatch(),
-    "OutcomeUnknown": faults.status(503, json={"why": "busy"}, headers={"Retry-After": "3600", "Set-Cookie": "s=c00kie"}),
+    "OutcomeUnknown": faults.status(
+        503, json={"why": "busy"}, headers={"Retry-After": "3600", "Set-Cookie": "s=c00kie"}
+    ),
     "StillInProgress": faults.in_progress(),
     "KeyExpired": faults.status(400, json={"code": "idempotency_key_expired"}),
     "AlreadyExecuted": faults.status(409, json={"code": "idempotency_key_already_used", "id": "ch_1"}),
@@ -353,7 +355,12 @@ async def test_br_66_a_header_that_cannot_be_sent_is_not_repeated(api: Api) -> N
         with raises(NotSent, api.httpx.LocalProtocolError) as caught:
             await client.post(headers={"Authorization": "Bearer t0ken\n"})
 
-    shown = [str(caught.value), repr(caught.value.report), *map(repr, events), *map(repr, the(caught.value.report).attempts)]
+    shown = [
+        str(caught.value),
+        repr(caught.value.report),
+        *map(repr, events),
+        *map(repr, the(caught.value.report).attempts),
+    ]
     assert "t0ken" not in "\n".join(shown)
 
 

@@ -121,7 +121,7 @@ async def test_unresolved_repeats(api: Api, mode: Any) -> None:
 
 
 async def test_suspected_duplicates(api: Api) -> None:
-    """ "Not replayed" after an open attempt; a second success that differs from the first."""
+    """Told "not replayed" after an open attempt; a second success that differs from the first."""
     fresh = {"Idempotent-Replayed": "false"}
     api.server.script(
         faults.lost(),

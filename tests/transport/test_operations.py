@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import httpx
 import pytest
 from tenacity import stop_after_attempt, wait_fixed, wait_none
@@ -155,7 +156,7 @@ async def test_attempts_are_counted_over_all_legs(api: Api) -> None:
 async def test_redirects_and_auth_are_exempt_from_the_fingerprint(api: Api) -> None:
     """Inside an operation: 401, 307 to another path, and the same call again, all under one key."""
     api.server.script(faults.status(401), faults.redirect(307, "/b"), path="/charges")
-    async with api.client(follow_redirects=True, auth=Refreshing()) as client:
+    async with api.client(follow_redirects=True, auth=api.refreshing()) as client:
         with samekey.operation() as op:
             await client.post()
             api.server.script(faults.redirect(307, "/b"), path="/charges")
@@ -172,7 +173,9 @@ async def test_redirects_and_auth_are_exempt_from_the_fingerprint(api: Api) -> N
 
 @pytest.mark.parametrize("status", [307, 308])
 @pytest.mark.parametrize("origins", [None, "*"])
-async def test_a_redirect_to_another_origin_is_refused(api: Api, server: LedgerServer, status: int, origins: Any) -> None:
+async def test_a_redirect_to_another_origin_is_refused(
+    api: Api, server: LedgerServer, status: int, origins: Any
+) -> None:
     """It would repeat the POST where nobody said that keys are honoured: NotSent, and nothing arrives there."""
     elsewhere = LedgerServer()
     with elsewhere.listen() as other:
@@ -262,20 +265,6 @@ async def test_what_is_no_upgrade(api: Api, target: str) -> None:
 # -- 5.5: auth flows
 
 
-class Refreshing(httpx.Auth):
-    """On a 401 it makes a request of its own, and sends the first one again."""
-
-    def __init__(self, **own_request: Any) -> None:
-        self.own_request = own_request or {"data": {"grant_type": "client_credentials"}}
-
-    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        response = yield request
-        if response.status_code == 401:
-            yield httpx.Request("POST", request.url.copy_with(path="/token"), **self.own_request)
-            request.headers["Authorization"] = "Bearer new"
-            yield request
-
-
 @pytest.mark.parametrize(
     "own_request",
     [
@@ -287,7 +276,7 @@ class Refreshing(httpx.Auth):
 async def test_a_token_request_has_no_key(api: Api, own_request: dict[str, Any]) -> None:
     """OAuth servers know no keys, and each token is a new one; it is not retried blindly either."""
     api.server.script(faults.status(401), path="/charges")
-    async with api.client(auth=Refreshing(**own_request)) as client:
+    async with api.client(auth=api.refreshing(**own_request)) as client:
         with samekey.operation() as op:
             response = await client.post()
 
@@ -300,7 +289,7 @@ async def test_a_token_request_has_no_key(api: Api, own_request: dict[str, Any])
 async def test_a_login_request_of_an_auth_flow_never_binds(api: Api) -> None:
     """A JSON login is keyed by itself, but it is not the operation that the caller opened."""
     api.server.script(faults.status(401), path="/charges")
-    async with api.client(auth=Refreshing(json={"user": "u"})) as client:
+    async with api.client(auth=api.refreshing(json={"user": "u"})) as client:
         with samekey.operation() as op:
             response = await client.post()
             again = await client.post()
@@ -311,16 +300,14 @@ async def test_a_login_request_of_an_auth_flow_never_binds(api: Api) -> None:
     assert samekey.is_replayed(again)
 
 
-class LoginFirst(httpx.Auth):
-    """It logs in before it sends anything."""
+async def test_a_login_before_the_request_never_binds(api: Api) -> None:
+    """It comes first, and still the caller's request is the one that the operation is about."""
 
-    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        yield httpx.Request("POST", request.url.copy_with(path="/login"), json={"user": "u"})
+    def flow(request: Any) -> Generator[Any, Any, None]:
+        yield api.httpx.Request("POST", request.url.copy_with(path="/login"), json={"user": "u"})
         yield request
 
-
-async def test_a_login_before_the_request_never_binds(api: Api) -> None:
-    async with api.client(auth=LoginFirst()) as client:
+    async with api.client(auth=api.auth(flow)) as client:
         with samekey.operation() as op:
             await client.post()
 
@@ -355,7 +342,7 @@ async def test_digest_auth_keeps_the_key(api: Api) -> None:
 async def test_a_401_at_the_end_is_returned(api: Api) -> None:
     """Wrong credentials: the answer as always; nothing was executed."""
     api.server.script(then=faults.status(401))
-    async with api.client(auth=Refreshing()) as client:
+    async with api.client(auth=api.refreshing()) as client:
         response = await client.post()
 
     assert response.status_code == 401
@@ -613,7 +600,7 @@ async def test_an_operation_meets_its_key_in_another_client(api: Api) -> None:
 
 async def test_keys_in_three_places(api: Api) -> None:
     """The same one is no contradiction; two that differ are."""
-    mine = {"headers": {"Idempotency-Key": "k-1"}}
+    mine: dict[str, Any] = {"headers": {"Idempotency-Key": "k-1"}}
     async with api.client() as client:
         with samekey.operation(key="k-1"):
             await client.post(extensions=samekey.options(key="k-1"), **mine)
@@ -960,6 +947,7 @@ async def test_unresolved_ttl(api: Api, clock: Clock) -> None:
     assert len(api.server.keys) == 4
 
 
+@leaves_streams
 async def test_an_oversize_body_equals_no_other(api: Api) -> None:
     """Nobody has read it, so nobody can tell that it came again."""
     policy = RetryPolicy(max_request_buffer=10, stop=stop_after_attempt(1))
@@ -1003,7 +991,7 @@ async def test_operations_in_tasks_do_not_mix(api: Api) -> None:
         async def one(number: int) -> None:
             with samekey.operation() as op:
                 await client.post(json={"n": number})
-                await anyio.sleep(0)
+                await anyio.lowlevel.checkpoint()
                 await client.post(json={"n": number})
                 keys.append(op.key)
 
@@ -1021,7 +1009,11 @@ async def test_plain_threads_do_not_inherit(api: Api) -> None:
             client.raw.post("/charges", json={})
             threads = [
                 threading.Thread(target=client.raw.post, args=("/charges",), kwargs={"json": {}, **more})
-                for more in ({}, {"extensions": samekey.options(key=op.key)}, {"extensions": samekey.options(key=op.key)})
+                for more in (
+                    {},
+                    {"extensions": samekey.options(key=op.key)},
+                    {"extensions": samekey.options(key=op.key)},
+                )
             ]
             for thread in threads:
                 thread.start()
@@ -1061,7 +1053,7 @@ async def test_executed_sticks(api: Api) -> None:
 
 
 async def test_a_given_key_is_never_fresh(api: Api) -> None:
-    """Nothing known to be open, but others may have sent it: no NotSent, polls for a bare 409, 4xx returned as unknown."""
+    """Nothing known to be open, but others may have sent it: no NotSent, a bare 409 is polled, a 4xx is unknown."""
     server = api.server
     key = samekey.options(key="k-1")
     async with api.client(policy=ONCE, base_url=closed_port()) as client:

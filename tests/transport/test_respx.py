@@ -1,4 +1,4 @@
-"""Tests that users write with respx around a wrapped client, in respx's default mode (it stands below our transport)."""
+"""Tests that users write with respx around a wrapped client, in its default mode (it stands below our transport)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from tenacity import wait_none
 
 import samekey
 from samekey import OutcomeUnknown, RetryPolicy
-from tests.transport.harness import Api, now, raises, the
+from tests.transport.harness import Api, now, on_httpx, raises, the
 
 URL = "https://api.example.com/v1/charges"
 QUICK = RetryPolicy(wait=wait_none())
 
 
+@on_httpx
 async def test_a_mocked_answer(api: Api) -> None:
     """The key is seen by the mock, and the answer has its report."""
     with respx.mock:
@@ -27,6 +28,7 @@ async def test_a_mocked_answer(api: Api) -> None:
         assert route.calls.last.request.headers["Idempotency-Key"] == the(samekey.report(response)).key
 
 
+@on_httpx
 async def test_a_sequence_of_faults(api: Api) -> None:
     """Exceptions and statuses as side effects: retried with one key."""
     with respx.mock(assert_all_called=True) as router:
@@ -47,6 +49,7 @@ async def test_a_sequence_of_faults(api: Api) -> None:
         assert route.call_count == 4
 
 
+@on_httpx
 async def test_a_route_that_always_fails(api: Api) -> None:
     with respx.mock:
         respx.post(URL).mock(side_effect=httpx.ReadTimeout)
@@ -57,6 +60,7 @@ async def test_a_route_that_always_fails(api: Api) -> None:
     assert len(the(caught.value.report).attempts) == 5
 
 
+@on_httpx
 async def test_a_router_as_the_transport(api: Api) -> None:
     """`transport=router.handler` in a MockTransport: our wrapper stands above it."""
     router = respx.Router()
@@ -72,7 +76,7 @@ async def test_a_router_as_the_transport(api: Api) -> None:
 
 
 def test_a_request_that_nobody_mocked() -> None:
-    """respx's own assertion comes through as it is."""
+    """The assertion of respx comes through as it is."""
     client = samekey.wrap(httpx.Client(base_url="https://api.example.com"))
     with respx.mock(assert_all_called=False), client, pytest.raises(AssertionError):
         client.post("/v1/other")

@@ -75,9 +75,9 @@ def row(name: str, *script: Fault, gets: int | str, **more: Any) -> Row:
 
 
 LOST = faults.lost()
-ENDLESS = {"attempts": 5, "gave_up": "attempts"}
-UNKNOWN = {"gets": "OutcomeUnknown", "outcome": "unknown"}
-REFUSED = {"outcome": "rejected", "effects": 0}
+ENDLESS: dict[str, Any] = {"attempts": 5, "gave_up": "attempts"}
+UNKNOWN: dict[str, Any] = {"gets": "OutcomeUnknown", "outcome": "unknown"}
+REFUSED: dict[str, Any] = {"outcome": "rejected", "effects": 0}
 
 OK = [
     row("ok", gets=201),
@@ -292,7 +292,8 @@ NO_KEY: dict[str, Any] = {"keys": 0}
 UNKEYED = [
     # Idempotent by definition: repeated without a key, and what httpx gives comes back.
     *(
-        row(f"{method}-{name}", *script, gets=201 if effects else 200, attempts=len(script) + 1, method=method, **NO_KEY, **more)
+        row(f"{method}-{name}", *script, gets=201 if effects else 200, attempts=len(script) + 1, method=method,
+            **NO_KEY, **more)
         for method, effects in (("GET", 0), ("PUT", 1), ("DELETE", 1), ("OPTIONS", 0))
         for name, script, more in (
             ("ok", (), {"effects": effects}),
@@ -363,7 +364,7 @@ async def test_scenario(api: Api, row: Row) -> None:
     settings = dict(row.settings)
     if row.where == "closed":
         settings["base_url"] = closed_port()
-    body = {"json": {"amount": 1}} if row.method in ("POST", "PATCH", "PUT") else {}
+    body: dict[str, Any] = {"json": {"amount": 1}} if row.method in ("POST", "PATCH", "PUT") else {}
     extensions = samekey.options(**row.options) if row.options else {}
     error: Exception | None = None
 

@@ -1,0 +1,5 @@
+"""``python -m examples.payments_api``."""
+
+from .run import main
+
+main()

