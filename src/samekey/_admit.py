@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from ._call import Call
 from ._memory import Unresolved
-from ._messages import KEYS_DIFFER, LOCAL_MISMATCH, REFUSED_HOP, REPEATED, compose
+from ._messages import KEYS_DIFFER, LOCAL_MISMATCH, REFUSED_HOP, REPEATED, UNFIT_HOP, compose
 from ._named import bind_named
 from ._operation import Operation, current_operation
 from ._options import DEFAULT, EXTENSION, Options
-from ._outgoing import credentials
+from ._outgoing import credentials, take_off
 from ._raising import local_error
 from ._report import CALL
-from ._signing import SIGNED
+from ._signing import KEYED_ON_REQUEST, SIGNED
 from ._state import KeyState
 from ._straight import First
 from ._telling import tell_of
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "QUERY", "PUT", "DELETE"})
 """Idempotent by definition (RFC 9110, section 9.2.2; QUERY by its own draft): repeated without a key."""
-KEYED_ON_REQUEST = frozenset({"PUT", "DELETE"})
-"""Idempotent methods that carry a key if the caller gives one."""
 
 
 def admit(engine: Engine, request: httpx.Request) -> Call | None:
@@ -39,8 +37,10 @@ def admit(engine: Engine, request: httpx.Request) -> Call | None:
 
     Raises:
         ValueError: Settings of the request cannot be met.
+        TypeError: The request belongs to the other HTTP library.
         NotSent: A redirect would repeat the request at an origin that was not named.
     """
+    engine.check(request)
     extensions = request.extensions
     options = extensions.get(EXTENSION, DEFAULT)
     if not isinstance(options, Options):
@@ -77,18 +77,23 @@ def _follow(
     repeats = request.method == trail.method
     if exchange.keyed and repeats and not engine.names(origin, trail.origin):
         call = Call(engine, request, engine.dialect, options, trail)
-        where = f"{request.url.scheme}://{request.url.netloc.decode()}"
-        refused = exchange.refuse_hop()
-        raise _local(call, refused.error, compose(REFUSED_HOP, exchange.state.key, origin=where))
+        raise _refused_hop(call, REFUSED_HOP)
+    if exchange.keyed and not repeats and SIGNED in request.extensions:
+        take_off(trail.carrier, request.headers)
     if dialect is None:
         if not (exchange.keyed and repeats):
             return None
         dialect = engine.origins.get(trail.origin, engine.dialect)  # http became https on the same host
     if exchange.keyed and not repeats:
         exchange.without_key()
-        if SIGNED in request.extensions and (header := Call(engine, request, dialect, options).header) is not None:
-            request.headers.pop(header, None)
     return Call(engine, request, dialect, options, trail)
+
+
+def _refused_hop(call: Call, text: tuple[str, str, str], why: object = "") -> IdempotencyError:
+    url = call.request.url
+    origin = f"{url.scheme}://{url.netloc.decode()}"
+    refused = call.exchange.refuse_hop()
+    return _local(call, refused.error, compose(text, call.exchange.state.key, origin=origin, why=why))
 
 
 def _choose(call: Call) -> None:
@@ -133,9 +138,8 @@ def bind(call: Call) -> None:
         ValueError: A name without a journal, or a key the dialect does not allow.
         RuntimeError: The operation was made before a fork.
     """
-    trail = call.trail
-    if trail is not None:
-        trail.body = trail.body if call.body is None else call.body
+    if call.trail is not None:
+        _go_on(call, call.trail)
         return
     if call.keyed and call.earlier is None and _nobody_gave_a_key(call) and _is_token_request(call):
         call.keyed, call.operation = False, None
@@ -166,6 +170,20 @@ def bind(call: Call) -> None:
         _check_binding(call)
 
 
+def _go_on(call: Call, trail: Trail) -> None:
+    """The next leg; the API that a redirect leads to may want the key elsewhere, and in another form."""
+    trail.body = trail.body if call.body is None else call.body
+    if not call.exchange.keyed:
+        return
+    dialect, key = call.dialect, call.exchange.state.key
+    try:
+        dialect.key.check(key)
+        if isinstance(dialect.carrier, JsonField) and dialect.carrier != trail.carrier:
+            dialect.carrier.insert(_whole_body(call), key)
+    except (ValueError, TypeError) as error:
+        raise _refused_hop(call, UNFIT_HOP, error) from error
+
+
 def _bind_again(call: Call, earlier: Trail) -> None:
     """The same request object is sent once more: a new call with the same key."""
     holding = earlier.exchange.holding
@@ -186,11 +204,15 @@ def _is_token_request(call: Call) -> bool:
     return call.replayable and is_token_request(call.content()) and is_form(call.request.headers)
 
 
-def _in_body(call: Call) -> str | None:
+def _whole_body(call: Call) -> bytes:
     if not call.replayable:
         raise ValueError("this dialect puts the key into the body, and the body is too large to be read first")
+    return call.content()
+
+
+def _in_body(call: Call) -> str | None:
     assert isinstance(call.dialect.carrier, JsonField)
-    key = call.dialect.carrier.find(call.content())
+    key = call.dialect.carrier.find(_whole_body(call))
     if key is not None:
         call.dialect.key.check(key)
     return key

@@ -138,15 +138,18 @@ class Call:
         trail.replayable = self.replayable
         trail.headers = request.headers
         trail.scope_headers = self.dialect.scope_headers
+        trail.carrier = self.dialect.carrier
         request.extensions[CALL] = trail
 
     def outgoing(self) -> httpx.Request:
         """The request for the wire; its attempt is open from now on."""
         now = self.now()
+        wall = _pause.wall()
         self.left = self.exchange.remaining(now)
-        self.exchange.sending(now, _pause.wall())
         self.response = self.raw = self.error = None
-        return outgoing(self)
+        wire = outgoing(self, wall)
+        self.exchange.sending(now, wall)
+        return wire
 
     # -- time
 

@@ -91,7 +91,6 @@ class Engine:
         """
         if not isinstance(request, self.backend.Request):
             belongs(request, self.backend.name, "the request")
-            raise TypeError(f"a request of {self.backend.name} is wanted, not {type(request).__name__}")
 
     def dialect_for(self, url: httpx.URL) -> Dialect | None:
         """How the API at *url* speaks; None if it was not named, and then samekey keeps out of the way."""

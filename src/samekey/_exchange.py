@@ -59,6 +59,8 @@ class Exchange:
         self.waited_for = 0.0
         self._conflict_polls = 0
         self.at_the_door = True
+        """No attempt of this call got further than failing to send, or being turned away."""
+        self._answered = False
         self._kind = Kind.FIRST
         self._known: Outcome | None = None
         self._number = 0
@@ -103,6 +105,7 @@ class Exchange:
 
     def answered(self, status: int, reading: Reading, now: float, facts: Facts, retry_after: float | None) -> Step:
         """A complete answer was read. *facts* has what the dialect says; the rest is filled in here."""
+        self._answered = True
         if status not in TURNED_AWAY:
             self.at_the_door = False
         facts = self._facts(facts)
@@ -143,7 +146,7 @@ class Exchange:
             self.at_the_door = False
         facts = self._facts(facts)
         self._close((error if failure is Failure.UNKNOWN else "TransportError") if sent else None)
-        if not sent and self.at_the_door and not any(attempt.status for attempt in self.attempts):
+        if not sent and self.at_the_door and not self._answered:
             self._unsend()
         self._note(now, status, None, failure, error, message, sent)
         self.retry_after = retry_after
@@ -178,10 +181,16 @@ class Exchange:
         """The attempts that have ended, oldest first; made when somebody asks."""
         return tuple(Attempt(number, *row) for number, row in enumerate(self._log, 1))
 
+    @property
+    def last_attempt(self) -> Attempt:
+        """The newest of them."""
+        return Attempt(len(self._log), *self._log[-1])
+
     def _note(self, now: float, *what: Any) -> None:
         self._log.append((self._kind, self._sent_at - self.began, now - self._sent_at, *what))
 
     def limited(self, step: Again | Ending) -> Step:
+        """*step*, unless the call must not repeat anything at all."""
         if not isinstance(step, Again):
             return self.end(step)
         if not self.retry:

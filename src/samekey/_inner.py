@@ -7,8 +7,6 @@ from typing import Any
 
 RETRYING = frozenset({"httpx_retries", "httpx_tenacity", "httpx_retry", "retryhttp"})
 """Packages whose transports retry by themselves."""
-
-
 LIBRARIES = frozenset({"httpx", "httpx2"})
 
 
@@ -34,7 +32,6 @@ def checked(inner: Any, method: str, library: str) -> Any:
         TypeError: It is of the other colour or library, or no transport at all.
         ValueError: It retries by itself, or is wrapped already.
     """
-    belongs(inner, library, "the inner transport")
     colour = "an async" if "async" in method else "a sync"
     if not callable(getattr(inner, method, None)):
         raise TypeError(f"the inner transport must be {colour} transport with {method}(); {inner!r} is not")
@@ -52,6 +49,7 @@ def checked(inner: Any, method: str, library: str) -> Any:
                 "the transport was made with retries=...; its connect retries know nothing of the total timeout. "
                 "Leave the argument out: samekey retries failed connects on its own"
             )
+    belongs(inner, library, "the inner transport")
     return inner
 
 

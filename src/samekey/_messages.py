@@ -105,6 +105,11 @@ JOURNAL_FAILED = (
     "nothing was sent",
     "mend the journal and run the operation again",
 )
+UNFIT_HOP = (
+    "the server redirects this request to {origin}, where the key cannot go with it ({why})",
+    "it was not sent there",
+    "send it to that API directly, or give both the same dialect in origins=",
+)
 REFUSED_HOP = (
     "the server redirects this request to another origin ({origin}), which is not named in origins",
     "it was not sent there",

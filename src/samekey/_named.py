@@ -182,6 +182,9 @@ def _body(call: Call) -> dict[str, Any]:
 
 def recorded(call: Call, record: Record, *, done: bool) -> Step:
     """The row was written, or was lost meanwhile."""
+    holding = call.exchange.holding
+    assert holding is not None
+    holding.failed = False
     tell_of(call, JournalStepped, step="record", state=str(record.state), granted=done)
     return _exchange(call).was_recorded(record, done=done)
 

@@ -6,7 +6,7 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 
 from ._wire import clipped
-from .dialects import JsonField, RepeatabilityHeaders
+from .dialects import Carrier, Header, JsonField, RepeatabilityHeaders
 
 if TYPE_CHECKING:
     import httpx
@@ -14,29 +14,41 @@ if TYPE_CHECKING:
     from ._call import Call
 
 
-def outgoing(call: Call) -> httpx.Request:
+def outgoing(call: Call, wall: float) -> httpx.Request:
     """The next attempt's request. The caller's own is never changed: editing it in place would race between threads."""
     request, exchange = call.request, call.exchange
     headers = request.headers.copy()
     stream = _body(call, headers) if call.replayable else call.body
     if exchange.keyed:
-        _put_key(call, headers)
+        _put_key(call, headers, wall)
     timeout = clipped(request.extensions.get("timeout", {}), call.left)
     # Not made by its constructor, which would parse and check again what the caller's request has gone through.
     wire = object.__new__(type(request))
     extensions = {**request.extensions, "timeout": timeout}
     vars(wire).update(vars(request), headers=headers, stream=stream, extensions=extensions)
+    if stream is not request.stream:
+        vars(wire).pop("_content", None)  # what the caller's request has read is not what is sent
     return wire
 
 
-def _put_key(call: Call, headers: httpx.Headers) -> None:
+def take_off(carrier: Carrier | None, headers: httpx.Headers) -> None:
+    """Remove what *carrier* has put on *headers*."""
+    if isinstance(carrier, Header | RepeatabilityHeaders):
+        headers.pop(carrier.name, None)
+    if isinstance(carrier, RepeatabilityHeaders):
+        headers.pop(carrier.date_name, None)
+
+
+def _put_key(call: Call, headers: httpx.Headers, wall: float) -> None:
     carrier, state = call.dialect.carrier, call.exchange.state
+    if not call.first_leg and call.the_trail.carrier != carrier:
+        take_off(call.the_trail.carrier, headers)
     if isinstance(carrier, JsonField):
         return
     if call.given is None and (call.first_leg or carrier.name not in headers):
         headers[carrier.name] = carrier.encode(state.key)
-    if isinstance(carrier, RepeatabilityHeaders) and state.first_sent and carrier.date_name not in headers:
-        headers[carrier.date_name] = carrier.date(state.first_sent[1])
+    if isinstance(carrier, RepeatabilityHeaders) and carrier.date_name not in headers:
+        headers[carrier.date_name] = carrier.date(state.first_sent[1] if state.first_sent else wall)
 
 
 def _body(call: Call, headers: httpx.Headers) -> Any:

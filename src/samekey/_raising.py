@@ -88,5 +88,5 @@ def _readable(call: Call) -> Any:
         kept.read()
     except Exception:  # noqa: BLE001 - a broken encoding must not hide the error that is about to be raised
         kept = make(response.status_code, content=call.raw, request=call.request)
-    kept.elapsed = timedelta(seconds=call.exchange.attempts[-1].elapsed)
+    kept.elapsed = timedelta(seconds=call.exchange.last_attempt.elapsed)
     return kept

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from . import _pause
 from ._engine import Engine
-from ._operation import current_operation
+from ._inner import belongs
+from ._operation import Operation, current_operation
 from ._options import DEFAULT, EXTENSION
+from ._wire import is_form, is_token_request
 from .dialects import GENERIC, Dialect, JsonField, RepeatabilityHeaders
 
 if TYPE_CHECKING:
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
 SIGNED = "samekey.signed"
 """Where a request's extensions say which key `KeyedAuth` has put on it."""
+KEYED_ON_REQUEST = frozenset({"PUT", "DELETE"})
+"""Idempotent methods that carry a key if the caller gives one."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -49,20 +53,28 @@ class SigningAuth:
             dialect: As given to `samekey.wrap`, where *origins* is given. Default `GENERIC`.
 
         Raises:
-            TypeError: *auth* is no auth object.
+            TypeError: *auth* is no auth object, or one of the other HTTP library.
             ValueError: An origin is malformed.
         """
         if not hasattr(auth, "sync_auth_flow") or not hasattr(auth, "async_auth_flow"):
             raise TypeError(f"auth must be an {self._backend.name}.Auth that signs, not {type(auth).__name__}")
+        belongs(auth, self._backend.name, "the auth")
         self._auth = auth
         self._engine: Engine | None = None
+        self._adopted = False
         if origins is not None:
             self._engine = Engine(self._backend, origins, dialect, None, None, ())
 
     def adopt(self, engine: Engine) -> None:
-        """Take the origins of the client that is being wrapped, unless they were given."""
+        """Take the origins of the client that is being wrapped, unless they were given.
+
+        Raises:
+            ValueError: Another client was wrapped with this auth, and its origins are not those of this one.
+        """
+        if self._adopted:
+            raise ValueError("this KeyedAuth is the auth of another wrapped client; make one for each client")
         if self._engine is None:
-            self._engine = engine
+            self._engine, self._adopted = engine, True
 
     def _dialect_for(self, request: Any) -> Dialect | None:
         if self._engine is None:
@@ -74,16 +86,20 @@ class SigningAuth:
 
     def sync_auth_flow(self, request: Any) -> Generator[Any, Any, None]:
         """Put the key on, then run the user's auth."""
-        if self._in_body(request) is not None:
-            request.read()
-        self._put(request)
+        dialect = self._to_key(request)
+        if dialect is not None:
+            if isinstance(dialect.carrier, JsonField):
+                request.read()
+            self._put(request, dialect)
         yield from self._auth.sync_auth_flow(request)
 
     async def async_auth_flow(self, request: Any) -> AsyncGenerator[Any, Any]:
         """Put the key on, then run the user's auth."""
-        if self._in_body(request) is not None:
-            await request.aread()
-        self._put(request)
+        dialect = self._to_key(request)
+        if dialect is not None:
+            if isinstance(dialect.carrier, JsonField):
+                await request.aread()
+            self._put(request, dialect)
         flow = self._auth.async_auth_flow(request)
         try:
             leg = await flow.__anext__()
@@ -95,17 +111,23 @@ class SigningAuth:
         finally:
             await flow.aclose()
 
-    def _in_body(self, request: Any) -> JsonField | None:
+    def _to_key(self, request: Any) -> Dialect | None:
+        """The dialect of a request that gets a key here; None for any other."""
         dialect = self._dialect_for(request)
-        return dialect.carrier if dialect is not None and isinstance(dialect.carrier, JsonField) else None
-
-    def _put(self, request: Any) -> None:
         options = request.extensions.get(EXTENSION, DEFAULT)
-        dialect = self._dialect_for(request)
-        keyed = dialect is not None and request.method in dialect.methods
-        if not keyed or options.key is False or options.idempotent or SIGNED in request.extensions:
-            return
-        assert dialect is not None
+        if dialect is None or options.key is False or options.idempotent or SIGNED in request.extensions:
+            return None
+        asked = options.key is not None and request.method in KEYED_ON_REQUEST
+        if not asked and request.method not in dialect.methods:
+            return None
+        return None if options.key is None and self._is_token_request(request) else dialect
+
+    def _is_token_request(self, request: Any) -> bool:
+        whole = isinstance(request.stream, self._backend.ByteStream)
+        return whole and is_form(request.headers) and is_token_request(b"".join(request.stream))
+
+    def _put(self, request: Any, dialect: Dialect) -> None:
+        options = request.extensions.get(EXTENSION, DEFAULT)
         if options.name is not None or ((operation := current_operation()) is not None and operation.name is not None):
             raise ValueError(
                 "KeyedAuth cannot sign a named operation: its key is known only when the journal has been asked, which "
@@ -125,11 +147,21 @@ class SigningAuth:
             request.headers[carrier.name] = carrier.encode(key)
             request.extensions[SIGNED] = Signed(key, None)
         if isinstance(carrier, RepeatabilityHeaders) and carrier.date_name not in request.headers:
-            request.headers[carrier.date_name] = carrier.date(_pause.wall())
+            scope = options.scope or (operation.scope if operation else None)
+            request.headers[carrier.date_name] = carrier.date(self._first_sent(key, scope, operation))
+
+    def _first_sent(self, key: str, scope: str | None, operation: Operation | None) -> float:
+        """When *key* was first sent: now, unless somebody knows better."""
+        assert self._engine is not None
+        state = operation.state if operation is not None and operation.state is not None else None
+        state = self._engine.memory.keys.get((scope, key), state)
+        return state.first_sent[1] if state is not None and state.first_sent is not None else _pause.wall()
 
     def _put_into_body(self, request: Any, carrier: JsonField, key: str) -> None:
         body = carrier.insert(request.content, key)
         request.extensions[SIGNED] = Signed(key, request.stream)
         keyed = self._backend.Request(request.method, request.url, content=body)
-        request.stream, request.headers["content-length"] = keyed.stream, str(len(body))
+        request.stream = keyed.stream
+        if "transfer-encoding" not in request.headers:
+            request.headers["content-length"] = str(len(body))
         vars(request)["_content"] = body

@@ -28,7 +28,7 @@ def tell_of(call: Call, kind: type[Event], **values: object) -> None:
 def tell_attempt(call: Call) -> None:
     """The newest attempt has ended."""
     if call.engine.listeners:
-        tell_of(call, AttemptFinished, attempt=call.exchange.attempts[-1])
+        tell_of(call, AttemptFinished, attempt=call.exchange.last_attempt)
 
 
 def tell_finished(call: Call) -> None:

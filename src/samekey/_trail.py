@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ._exchange import Exchange
     from ._report import Report
     from ._wire import Origin
+    from .dialects import Carrier
 
 
 class Trail:
@@ -28,6 +29,8 @@ class Trail:
         self.headers: Any = None
         """The caller's headers."""
         self.scope_headers: tuple[str, ...] = ()
+        self.carrier: Carrier | None = None
+        """Where the first leg carried the key; a redirect may lead to an API that wants it elsewhere."""
         self.replayable = True
         self.body_counts = True
         """Whether another body is another request; not where the journal keeps the first one and repeats that."""

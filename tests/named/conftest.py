@@ -14,6 +14,10 @@ from tests.transport.conftest import pytest_pyfunc_call as pytest_pyfunc_call  #
 from tests.transport.harness import COLOURS, LIBRARIES, Api
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "real_time: waits between attempts take their time (else they are skipped)")
+
+
 @pytest.fixture
 def server() -> LedgerServer:
     return LedgerServer()

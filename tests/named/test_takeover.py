@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import pytest
-from tenacity import stop_after_attempt, wait_fixed, wait_none
+from tenacity import wait_fixed, wait_none
 
 import samekey
 from samekey import KeyMismatch, OutcomeUnknown, RetryPolicy, StillInProgress
 from samekey.events import JournalStepped
 from samekey.journal import RowState
 from samekey.testing import ReceivedRequest, Reply, faults
-from tests.named.shop import DAY, NAME, ONCE, QUICK, SECOND, Shop, charge, in_memory, on_async, on_sync
-from tests.transport.harness import closed_port, eventually, now, statuses, the
+from tests.named.shop import DAY, NAME, ONCE, SECOND, Shop, charge, in_memory, on_async, on_sync
+from tests.transport.harness import Client, now, statuses, the
 
 REAL = RetryPolicy(wait=wait_none(), poll_wait=wait_fixed(0.02), unresolved_ttl=0)
 
@@ -200,7 +202,6 @@ async def test_owner_that_lost_the_row_sends_nothing_more(shop: Shop) -> None:
         answers.append(await shop.charge())
 
     async with shop.client() as client:
-        inner = client.raw._transport._inner
 
         async def between(request: object) -> object:
             response = await now(handle(request))
@@ -209,8 +210,7 @@ async def test_owner_that_lost_the_row_sends_nothing_more(shop: Shop) -> None:
                 await meanwhile()
             return response
 
-        handle = inner.handle_request if shop.api.sync else inner.handle_async_request
-        client.raw._transport._inner = shop.api.inner(lambda request: run(shop, between(request)))
+        handle = around_send(shop, client, between)
         shop.server.script(faults.status(503))
         late = await charge(client)
 
@@ -220,22 +220,28 @@ async def test_owner_that_lost_the_row_sends_nothing_more(shop: Shop) -> None:
     shop.api.seen(wire=2, effects=1)
 
 
-def run(shop: Shop, coroutine: object) -> object:
-    """The coroutine, or in the sync colour what it gives."""
-    if not shop.api.sync:
-        return coroutine
-    try:
-        coroutine.send(None)  # type: ignore[attr-defined]
-    except StopIteration as done:
-        return done.value
-    raise AssertionError("it waits")
+def around_send(shop: Shop, client: Client, around: Callable[[Any], Coroutine[Any, Any, Any]]) -> Any:
+    """Let *around* stand in the way of what the client sends; gives what really sends."""
+
+    def run(request: Any) -> Any:
+        if not shop.api.sync:
+            return around(request)
+        try:
+            around(request).send(None)
+        except StopIteration as done:
+            return done.value
+        raise AssertionError("it waits")
+
+    inner = client.raw._transport._inner
+    name = "handle_request" if shop.api.sync else "handle_async_request"
+    real = getattr(inner, name)
+    setattr(inner, name, run)
+    return real
 
 
 async def test_owner_that_lost_the_row_cannot_record(shop: Shop) -> None:
     """A late answer is delivered, and does not touch the row of the new owner."""
     async with shop.client() as client:
-        inner = client.raw._transport._inner
-        handle = inner.handle_request if shop.api.sync else inner.handle_async_request
 
         async def slowly(request: object) -> object:
             shop.clock.ahead += 80
@@ -246,7 +252,7 @@ async def test_owner_that_lost_the_row_cannot_record(shop: Shop) -> None:
                 await shop.charge(policy=ONCE, journal=taken)
             return await now(handle(request))
 
-        client.raw._transport._inner = shop.api.inner(lambda request: run(shop, slowly(request)))
+        handle = around_send(shop, client, slowly)
         response = await charge(client)
 
     assert response.status_code == 201
@@ -378,13 +384,14 @@ async def test_br_77_a_claim_that_commits_but_reports_an_error(shop: Shop) -> No
     """BR-77: the row that was written is recognised as our own by its owner token, not taken for a rival."""
     journal = shop.faulty()
     journal.late = True
-    journal.fails = {"claim": 1, "record": 1}
+    journal.fails = {"claim": 1} if shop.kind == "memory" else {"claim": 1, "renew": 1, "record": 1}
+    shop.server.script(faults.status(503))
     response = await shop.charge(journal=journal)
 
     assert the(samekey.report(response)).recorded is True
     entry = await shop.row()
     assert (entry.state, entry.sends, entry.status) == (RowState.EXECUTED, 1, 201)
-    shop.api.seen(wire=1, effects=1)
+    shop.api.seen(wire=2, effects=1)
 
 
 @in_memory
@@ -408,7 +415,3 @@ async def test_a_thousand_names_at_once(shop: Shop) -> None:
                 group.start_soon(one, number)
 
     assert len(shop.server.keys) == 300
-    eventually(lambda: True)
-    assert closed_port()
-    assert QUICK.total_timeout == 60
-    assert stop_after_attempt(1) is not None

@@ -135,13 +135,15 @@ class AsyncPostgresJournal(AsyncSQLJournal):
 
     async def _fetch(self, statement: str, values: Values) -> Sequence[Row]:
         pool = await self._pool()
-        try:
-            return await self._fetch_once(pool, statement, values)
-        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-            if not is_lost(error):
-                raise
-        # Where one connection was lost, the others were, too. Each step may be done twice.
-        await pool.check()
+        for _ in range(MAX_CONNECTIONS):
+            try:
+                return await self._fetch_once(pool, statement, values)
+            except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+                if not is_lost(error):
+                    raise
+            # Each step may be done twice. Where one connection was lost the others were, too, but those in use are
+            # not seen by the check.
+            await pool.check()
         return await self._fetch_once(pool, statement, values)
 
     async def _fetch_once(self, pool: AsyncConnectionPool[Any], statement: str, values: Values) -> Sequence[Row]:

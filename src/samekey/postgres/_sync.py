@@ -31,8 +31,8 @@ from ._common import (
 class PostgresJournal(SQLJournal):
     """A journal in a table that any number of machines may share. Its clock is the server's.
 
-    A connection that turns out to be lost is replaced once a step, also while the server starts again; other errors
-    of psycopg come out as they are, and a client reports them as `JournalError`. After a fork the child opens
+    A step whose connection is lost is done again on another one, also while the server starts again; other errors of
+    psycopg come out as they are, and a client reports them as `JournalError`. After a fork the child opens
     connections of its own.
 
     Args:
@@ -137,13 +137,15 @@ class PostgresJournal(SQLJournal):
 
     def _fetch(self, statement: str, values: Values) -> Sequence[Row]:
         pool = self._pool()
-        try:
-            return self._fetch_once(pool, statement, values)
-        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-            if not is_lost(error):
-                raise
-        # Where one connection was lost, the others were, too. Each step may be done twice.
-        pool.check()
+        for _ in range(MAX_CONNECTIONS):
+            try:
+                return self._fetch_once(pool, statement, values)
+            except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+                if not is_lost(error):
+                    raise
+            # Each step may be done twice. Where one connection was lost the others were, too, but those in use are
+            # not seen by the check.
+            pool.check()
         return self._fetch_once(pool, statement, values)
 
     def _fetch_once(self, pool: ConnectionPool[Any], statement: str, values: Values) -> Sequence[Row]:
