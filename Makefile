@@ -3,7 +3,7 @@
 
 PYTHON ?= python3
 VENV ?= .venv
-EXTRAS := cli,httpx2
+EXTRAS := cli,httpx2,postgres
 WORKERS ?= 2
 
 PY := $(VENV)/bin/python

@@ -92,7 +92,10 @@ class Postgres:
         with self._translated(), self._pool.connection() as connection:
             # Several workers may start at once, and CREATE IF NOT EXISTS races with itself.
             connection.execute("SELECT pg_advisory_xact_lock(7141)")
-            connection.execute(tables(POSTGRES).encode())
+            found = connection.execute("SELECT to_regclass('outbox_due') AS last").fetchone()
+            if found is None or found["last"] is None:
+                # Not otherwise: CREATE INDEX IF NOT EXISTS locks the table first, against those who are at work.
+                connection.execute(tables(POSTGRES).encode())
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:

@@ -17,7 +17,7 @@ from ._outgoing import outgoing
 from ._report import CALL
 from ._settings import UNSET
 from ._steps import Step
-from ._telling import tell_of
+from ._telling import tell_of, tell_sending
 from ._trail import Trail
 from ._wire import (
     CLASSIFIED_BODY,
@@ -149,6 +149,7 @@ class Call:
         self.response = self.raw = self.error = None
         wire = outgoing(self, wall)
         self.exchange.sending(now, wall)
+        tell_sending(self)
         return wire
 
     # -- time

@@ -134,7 +134,7 @@ class Exchange:
         self,
         failure: Failure,
         error: str,
-        message: str,
+        message: str | None,
         now: float,
         facts: Facts,
         status: int | None = None,
@@ -222,6 +222,11 @@ class Exchange:
     def next_kind(self, kind: Kind) -> None:
         """Why the next attempt is sent."""
         self._kind = kind
+
+    @property
+    def kind(self) -> Kind:
+        """Why the newest attempt was sent, or the next one will be."""
+        return self._kind
 
     @property
     def running(self) -> int:

@@ -38,8 +38,13 @@ class Holding:
         """How many of the row's sends are this call's."""
 
     def asks(self, now: float, wall: float) -> None:
-        """The journal is about to be asked for (more) time, which it may count from now on."""
+        """The journal is about to be asked; the (more) time that it may grant counts from now on."""
         self._asked = (now, wall)
+
+    @property
+    def asked(self) -> float:
+        """Monotonic seconds of the last question."""
+        return self._asked[0]
 
     def taken(self, entry: Entry, state: KeyState, now: float, wall: float) -> None:
         """The row is ours: the key is the row's, and what earlier processes may have sent is open."""

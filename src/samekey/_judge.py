@@ -70,7 +70,9 @@ def judge_failure(call: Call, error: BaseException) -> Step:
             failure = Failure.UNKNOWN  # an answer had begun
     call.error = error
     call.response = None
-    step = call.exchange.failed(failure, name, text_of(error, name), call.now(), Facts(), status, hint)
+    # What somebody else's code says may quote a body or a credential; the caller gets the exception itself.
+    text = None if failure is Failure.UNFORESEEN else text_of(error, name)
+    step = call.exchange.failed(failure, name, text, call.now(), Facts(), status, hint)
     tell_attempt(call)
     return step
 
@@ -90,8 +92,19 @@ def pace(call: Call, again: Again) -> Step:
     if isinstance(step, Wait) and not again.poll and not _afford(call, now):
         step = exchange.end(again.ending, GaveUp.BUDGET)
     if isinstance(step, Wait):
-        tell_of(call, WaitScheduled, seconds=step.seconds, poll=again.poll)
+        why = _why(call, again, step.seconds, max(backoff, least))
+        tell_of(call, WaitScheduled, seconds=step.seconds, poll=again.poll, why=why)
     return step
+
+
+def _why(call: Call, again: Again, seconds: float, backoff: float) -> str:
+    """What a wait is for, in the words of `WaitScheduled`."""
+    if again.conflict:
+        return "conflict"
+    if again.poll:
+        holding = call.exchange.holding
+        return "in_progress" if holding is None or holding.owned else "held"
+    return "retry_after" if seconds > backoff else "backoff"
 
 
 def _afford(call: Call, now: float) -> bool:

@@ -59,12 +59,13 @@ def derive_key(namespace: str | UUID, name: str) -> str:
     return str(uuid.uuid5(namespace, name))
 
 
-def check_key(key: object, *, longest: int = MAX_KEY_BYTES) -> str:
+def check_key(key: object, *, shortest: int = 1, longest: int = MAX_KEY_BYTES) -> str:
     """Return *key* if it can be sent in a header line and comes back unchanged.
 
     Raises:
         TypeError: It is not a string.
-        ValueError: It is empty, blank at an end, longer than *longest* bytes, or has other than printable ASCII.
+        ValueError: It is empty, blank at an end, not of *shortest* to *longest* bytes, or has other than printable
+            ASCII. The message never shows the key.
     """
     if not isinstance(key, str):
         raise TypeError(f"an idempotency key must be a str, not {type(key).__name__}")
@@ -72,11 +73,11 @@ def check_key(key: object, *, longest: int = MAX_KEY_BYTES) -> str:
         raise ValueError("an idempotency key must not be empty or blank")
     for index, character in enumerate(key):
         if not " " <= character <= "~":
-            raise ValueError(f"an idempotency key must be printable ASCII; character {index} is U+{ord(character):04X}")
+            raise ValueError(f"an idempotency key must be printable ASCII; see position {index} of {len(key)}")
     if key[0] == " " or key[-1] == " ":
         raise ValueError("an idempotency key must not begin or end with a space")
-    if len(key) > longest:
-        raise ValueError(f"an idempotency key must be at most {longest} bytes long; this one has {len(key)}")
+    if not shortest <= len(key) <= longest:
+        raise ValueError(f"the idempotency key has {len(key)} bytes; allowed: {shortest}..{longest}")
     return key
 
 

@@ -70,6 +70,11 @@ def _exchange(call: Call) -> NamedExchange:
     return exchange
 
 
+def _told(call: Call, step: str, state: str, *, granted: bool) -> None:
+    elapsed = max(0.0, call.now() - _exchange(call).holding.asked)
+    tell_of(call, JournalStepped, step=step, state=state, granted=granted, elapsed=elapsed)
+
+
 def claim_of(call: Call) -> ClaimRow:
     """What to ask the journal for."""
     state, holding = call.exchange.state, _exchange(call).holding
@@ -103,7 +108,7 @@ def claimed(call: Call, entry: Entry) -> Step:
     holding.failed = False
     if holding.given is None:
         state.key = entry.key
-    tell_of(call, JournalStepped, step="claim", state=str(entry.state), granted=entry.owner == holding.owner)
+    _told(call, "claim", str(entry.state), granted=entry.owner == holding.owner)
     if entry.owner == holding.owner:
         holding.taken(entry, state, call.now(), _pause.wall())
         if holding.given not in (None, entry.key):
@@ -143,7 +148,7 @@ def renewed(call: Call, *, held: bool) -> Step:
     """The lease was prolonged, or the row was lost to somebody else: then it is followed, and nothing is sent."""
     holding = _exchange(call).holding
     holding.failed = False
-    tell_of(call, JournalStepped, step="renew", state="in_flight", granted=held)
+    _told(call, "renew", "in_flight", granted=held)
     if not held:
         holding.owned = False
         return CLAIM
@@ -155,6 +160,7 @@ def ended_of(call: Call, record: Record) -> Ended:
     """What to write down."""
     state, holding = call.exchange.state, _exchange(call).holding
     assert state.name is not None
+    holding.asks(call.now(), _pause.wall())
     row: dict[str, Any] = {}
     if record.state in (RowState.EXECUTED, RowState.REJECTED) and isinstance(record.ending, Deliver):
         response = call.response
@@ -185,7 +191,7 @@ def recorded(call: Call, record: Record, *, done: bool) -> Step:
     holding = call.exchange.holding
     assert holding is not None
     holding.failed = False
-    tell_of(call, JournalStepped, step="record", state=str(record.state), granted=done)
+    _told(call, "record", str(record.state), granted=done)
     return _exchange(call).was_recorded(record, done=done)
 
 
@@ -204,7 +210,7 @@ def journal_failed(call: Call, step: JournalStep, error: Exception) -> Step:
     holding.failed = not holding.failed
     if holding.failed:
         return step
-    tell_of(call, JournalStepped, step=type(step).__name__.lower(), state=type(error).__name__, granted=False)
+    _told(call, type(step).__name__.lower(), type(error).__name__, granted=False)
     if isinstance(step, Record):
         return _exchange(call).was_recorded(step, done=False)
     call.error = error

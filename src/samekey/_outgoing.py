@@ -56,7 +56,10 @@ def _body(call: Call, headers: httpx.Headers) -> Any:
     carrier, state = call.dialect.carrier, call.exchange.state
     body: bytes | None = None
     if call.exchange.keyed and state.snapshot is not None:
-        headers["content-type"], body = state.snapshot
+        content_type, body = state.snapshot
+        headers.pop("content-type", None)
+        if content_type:
+            headers["content-type"] = content_type
     if call.exchange.keyed and isinstance(carrier, JsonField):
         body = carrier.insert(call.content() if body is None else body, state.key)
     if body is None and not call.unread:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 
-class AsyncSQLJournal:
+class AsyncSQLJournal(ABC):
     """Every step of the port; an adapter adds `_fetch` and `close`."""
 
     def __init__(self, statements: Statements, *, scope: str, store_body: bool) -> None:
@@ -21,9 +22,9 @@ class AsyncSQLJournal:
         self.store_body = store_body
         self._statements = statements
 
+    @abstractmethod
     async def _fetch(self, statement: str, values: Values) -> Sequence[Row]:
         """Run *statement* as a transaction of its own; return its rows once it is durable."""
-        raise NotImplementedError
 
     async def claim(self, claim: Claim) -> Entry:
         """See `Journal.claim`."""
@@ -82,9 +83,9 @@ class AsyncSQLJournal:
         values = {"older_than": check_page(older_than, limit), "limit": limit}
         return len(await self._fetch(self._statements.sweep, values))
 
+    @abstractmethod
     async def aclose(self) -> None:
         """See `Journal.close`."""
-        raise NotImplementedError
 
     async def __aenter__(self) -> Self:
         return self

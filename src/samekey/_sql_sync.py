@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 
-class SQLJournal:
+class SQLJournal(ABC):
     """Every step of the port; an adapter adds `_fetch` and `close`."""
 
     def __init__(self, statements: Statements, *, scope: str, store_body: bool) -> None:
@@ -21,9 +22,9 @@ class SQLJournal:
         self.store_body = store_body
         self._statements = statements
 
+    @abstractmethod
     def _fetch(self, statement: str, values: Values) -> Sequence[Row]:
         """Run *statement* as a transaction of its own; return its rows once it is durable."""
-        raise NotImplementedError
 
     def claim(self, claim: Claim) -> Entry:
         """See `Journal.claim`."""
@@ -76,9 +77,9 @@ class SQLJournal:
         values = {"older_than": check_page(older_than, limit), "limit": limit}
         return len(self._fetch(self._statements.sweep, values))
 
+    @abstractmethod
     def close(self) -> None:
         """See `Journal.close`."""
-        raise NotImplementedError
 
     def __enter__(self) -> Self:
         return self

@@ -6,13 +6,13 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 
 from ._keys import digest
-from .events import AttemptFinished, CallFinished, CallStarted, DuplicateSuspected, Event, tell
+from .events import AttemptFinished, AttemptStarted, CallFinished, CallStarted, DuplicateSuspected, Event, GivenUp, tell
 
 if TYPE_CHECKING:
     from ._call import Call
 
 
-def tell_of(call: Call, kind: type[Event], **values: object) -> None:
+def tell_of(call: Call, kind: type[Event], /, **values: object) -> None:
     """Hand an event about *call* to the listeners, if there are any."""
     if not call.engine.listeners:
         return
@@ -22,7 +22,13 @@ def tell_of(call: Call, kind: type[Event], **values: object) -> None:
     decided = holding is None or holding.owned or call.exchange.attempts or kind is not CallStarted
     key = digest(state.key) if state.key and decided else None
     about: dict[str, Any] = {"key": key, "name": state.name, "method": call.request.method, "url": where, **values}
-    tell(call.engine.listeners, kind(**about))
+    tell(call.engine.listeners, kind(call=call.exchange.number, **about))
+
+
+def tell_sending(call: Call) -> None:
+    """The next attempt leaves."""
+    if call.engine.listeners:
+        tell_of(call, AttemptStarted, number=call.exchange.tries + call.exchange.polls, kind=call.exchange.kind)
 
 
 def tell_attempt(call: Call) -> None:
@@ -36,6 +42,8 @@ def tell_finished(call: Call) -> None:
     if not call.engine.listeners:
         return
     report = call.exchange.report(call.now())
+    if report.gave_up is not None:
+        tell_of(call, GivenUp, why=report.gave_up)
     tell_of(
         call,
         CallFinished,
@@ -45,6 +53,8 @@ def tell_finished(call: Call) -> None:
         elapsed=report.elapsed,
         gave_up=report.gave_up,
         error=call.raised,
+        source=report.source,
+        pending=call.the_trail.pending,
     )
 
 

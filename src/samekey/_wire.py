@@ -87,9 +87,9 @@ class Backend:
 
 
 def text_of(error: BaseException, name: str) -> str:
-    """The text of *error* for reports and logs; a local protocol error may quote a header, and so a credential."""
+    """The text of *error* for reports and logs; a protocol error may quote a header, and so a credential or cookie."""
     text = str(error)
-    return _QUOTED.sub("(not shown)", text) if name == "LocalProtocolError" else text
+    return _QUOTED.sub("(not shown)", text) if name in ("LocalProtocolError", "RemoteProtocolError") else text
 
 
 def _untrusted(error: BaseException) -> bool:

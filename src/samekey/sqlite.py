@@ -80,10 +80,10 @@ class SQLiteJournal(SQLJournal):
         busy_timeout: float = _PATIENCE,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._handles: dict[int, _Handle] = {}
         if os.fspath(path) in {"", ":memory:"}:
             raise ValueError("SQLiteJournal needs a file: without one nothing is durable. For tests: MemoryJournal()")
         super().__init__(_STATEMENTS, scope=scope, store_body=store_body)
+        self._handles: dict[int, _Handle] = {}
         self._path = Path(path).absolute()
         self._busy_timeout = check_number_of_seconds("busy_timeout", busy_timeout, zero=True)
         self._clock = clock
@@ -144,7 +144,8 @@ class SQLiteJournal(SQLJournal):
             connection.executescript(_SCHEMA)
 
     def __del__(self) -> None:
-        handle = self._handles.get(os.getpid())
+        handles: dict[int, _Handle] = getattr(self, "_handles", {})  # not there if it could not be made
+        handle = handles.get(os.getpid())
         if handle is not None and handle.connection is not None:
             warnings.warn(f"unclosed {self!r}", ResourceWarning, stacklevel=2, source=self)
             handle.connection.close()

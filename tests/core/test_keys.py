@@ -129,13 +129,13 @@ class TestCheckKey:
             ("\t\n", ValueError, "blank"),
             (" k", ValueError, "begin or end"),
             ("k ", ValueError, "begin or end"),
-            ("k" * (MAX_KEY_BYTES + 1), ValueError, "at most 1024 bytes.*1025"),
-            ("clé", ValueError, r"ASCII.*character 2 is U\+00E9"),
-            ("k\r\nX-Evil: 1", ValueError, r"character 1 is U\+000D"),
-            ("k\n", ValueError, r"U\+000A"),
-            ("k\0", ValueError, r"U\+0000"),
-            ("k\x7f", ValueError, r"U\+007F"),
-            ("k\udc80", ValueError, r"U\+DC80"),
+            ("k" * (MAX_KEY_BYTES + 1), ValueError, "1025 bytes.*1024"),
+            ("clé", ValueError, r"ASCII.*position 2"),
+            ("k\r\nX-Evil: 1", ValueError, r"position 1"),
+            ("k\n", ValueError, "position 1"),
+            ("k\0", ValueError, "position 1"),
+            ("k\x7f", ValueError, "position 1"),
+            ("k\udc80", ValueError, "position 1"),
             (b"k", TypeError, "str, not bytes"),
             (5, TypeError, "str, not int"),
             (True, TypeError, "str, not bool"),
@@ -152,7 +152,7 @@ class TestCheckKey:
     def test_a_shorter_limit(self) -> None:
         """An API may allow less."""
         assert check_key("x" * 32, longest=32)
-        with pytest.raises(ValueError, match="at most 32"):
+        with pytest.raises(ValueError, match="33 bytes.*32"):
             check_key("x" * 33, longest=32)
 
     @given(st.text())

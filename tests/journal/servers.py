@@ -7,7 +7,6 @@ import shutil
 import signal
 import tempfile
 import warnings
-from pathlib import Path
 from uuid import uuid4
 
 import psycopg
@@ -57,6 +56,3 @@ def pass_time(server: Server, table: str, seconds: float) -> None:
     )
     with server.connect() as connection:
         connection.execute(f"UPDATE {table} SET {columns}", {"s": seconds})
-
-
-ROOT = Path(__file__).parent.parent.parent

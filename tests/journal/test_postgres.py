@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -21,11 +22,11 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from samekey import KeyMismatch
 from samekey._journal_awaited import Awaited
-from samekey._sql import Row, Values
+from samekey._sql import Row, Values, values_of_claim
 from samekey.journal import Ended, RowState
 from samekey.postgres import AsyncPostgresJournal, ClaimNotCommitted, PostgresJournal
-from tests.journal.servers import ROOT, Server, new_table
-from tests.journal.workers import claim, executed
+from tests.journal.servers import Server, new_table
+from tests.journal.workers import ROOT, claim, executed
 
 
 @pytest.fixture
@@ -257,8 +258,6 @@ def test_a_claim_waits_for_the_disk(server: Server, table: str) -> None:
 
 
 def _claim_values() -> Values:
-    from samekey._sql import values_of_claim
-
     return values_of_claim(claim("order-1", "a"))
 
 
@@ -456,8 +455,6 @@ def test_other_errors_come_out_of_an_async_journal(server: Server) -> None:
 
 def tenants(name: str, owner: str) -> Any:
     """A claim in the journal's own scope."""
-    from dataclasses import replace
-
     return replace(claim(name, owner), scope="tenant")
 
 

@@ -13,12 +13,16 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from itertools import count
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from samekey.journal import Claim, Ended, Journal, RowState
-from samekey.postgres import PostgresJournal
-from samekey.sqlite import SQLiteJournal
-from tests.journal.servers import ROOT
+
+if TYPE_CHECKING:
+    from samekey.postgres import PostgresJournal
+    from samekey.sqlite import SQLiteJournal
+
+ROOT = Path(__file__).parent.parent.parent
 
 
 def claim(name: str, owner: str) -> Claim:
@@ -77,9 +81,13 @@ COMMANDS: dict[str, Callable[..., Any]] = {"one": one, "many": many, "forever": 
 
 
 def open_journal(kind: str, target: str) -> SQLiteJournal | PostgresJournal:
-    """The journal at a path, or at "URI TABLE"."""
+    """The journal at a path, or at "URI TABLE"; a worker imports no more than it needs."""
     if kind == "sqlite":
+        from samekey.sqlite import SQLiteJournal
+
         return SQLiteJournal(target)
+    from samekey.postgres import PostgresJournal
+
     uri, table = target.split()
     return PostgresJournal(uri, table=table)
 

@@ -18,6 +18,7 @@ from tenacity import stop_after_attempt, wait_none
 
 import samekey
 from samekey import KeyMismatch, NotSent, OutcomeUnknown, RetryPolicy
+from samekey._httpx import BACKEND
 from samekey.testing import Fault, Reply, faults
 from tests.transport.harness import (
     CHARGE,
@@ -676,3 +677,74 @@ async def test_a_switch_of_protocols_is_handed_on_untouched(api: Api) -> None:
     async with api.client(transport=api.inner(handle)) as client, client.stream() as response:
         assert response.status_code == 101
         assert not stream.closed
+
+
+# -- exceptions from where nobody expects them
+
+
+class Failing(Chunked):
+    """A stream that raises after its parts."""
+
+    def __init__(self, error: Exception, *parts: bytes) -> None:
+        super().__init__(*parts)
+        self.error = error
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield from self.parts
+        raise self.error
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for part in self.parts:
+            yield part
+        raise self.error
+
+
+def failing(api: Api, error: Exception, *parts: bytes) -> Any:
+    return type("Stream", (Failing, api.httpx.SyncByteStream, api.httpx.AsyncByteStream), {})(error, *parts)
+
+
+async def test_a_generator_that_fails_beyond_the_limit(api: Api) -> None:
+    """The caller's own exception, as it is; a part of the request has left, so the outcome is unknown."""
+    async with api.client(policy=SMALL) as client:
+        request = client.build(content=api.body_of(b""))
+        request.stream = failing(api, ZeroDivisionError("in the generator"), b"x" * 600, b"x" * 600)
+        with pytest.raises(ZeroDivisionError) as caught:
+            await client.send(request)
+
+    assert the(samekey.report(caught.value)).outcome == "unknown"
+
+
+async def test_an_answer_that_fails_beyond_the_limit(api: Api) -> None:
+    """An exception that is not the library's is handed on as it is."""
+    stream = failing(api, ZeroDivisionError("in the stream"), b"x" * 600, b"x" * 600)
+    inner = api.inner(lambda _: api.httpx.Response(201, stream=stream))
+    async with api.client(policy=SMALL, transport=inner) as client:
+        with pytest.raises(ZeroDivisionError):
+            await client.post()
+
+    assert stream.closed
+
+
+@pytest.mark.parametrize("name", ["ConnectError", "PoolTimeout", "LocalProtocolError"])
+async def test_never_sent_after_an_answer_has_begun(api: Api, name: str) -> None:
+    """What usually says "never sent" cannot say it while an answer is read: retried, and unknown at the end."""
+    calls: list[object] = []
+
+    def handle(request: Any) -> Any:
+        calls.append(request)
+        return api.httpx.Response(201, stream=failing(api, getattr(api.httpx, name)("odd"), b"x"))
+
+    async with api.client(policy=QUICK, transport=api.inner(handle)) as client:
+        with raises(OutcomeUnknown) as caught:
+            await client.post()
+
+    assert len(calls) == 5
+    assert not isinstance(caught.value, api.httpx.ConnectError | api.httpx.PoolTimeout)
+
+
+def test_a_rest_may_have_nothing_to_close() -> None:
+    """Its source may be of the other colour; then there is nothing to do."""
+    rest = BACKEND.Rest(b"", iter(()), object(), lambda error: error, httpx.StreamConsumed)
+    rest.close()
+    with pytest.raises(StopIteration):
+        rest.aclose().send(None)

@@ -39,8 +39,8 @@ async def test_br_65_retries_are_visible(api: Api) -> None:
         response = await client.post("/charges?secret=1")
 
     assert names(api) == [
-        "CallStarted", "AttemptFinished", "WaitScheduled", "AttemptFinished", "WaitScheduled", "AttemptFinished",
-        "CallFinished",
+        "CallStarted", "AttemptStarted", "AttemptFinished", "WaitScheduled", "AttemptStarted", "AttemptFinished",
+        "WaitScheduled", "AttemptStarted", "AttemptFinished", "CallFinished",
     ]  # fmt: skip
     key = digest(api.server.keys[0])
     assert {(event.key, event.method, event.url, event.name) for event in api.events} == {
@@ -188,12 +188,12 @@ async def test_log_events(api: Api, caplog: pytest.LogCaptureFixture) -> None:
     records = [record for record in caplog.records if record.name == "samekey"]
     events = [vars(record)["samekey_event"] for record in records]
     assert events == [
-        "CallStarted", "AttemptFinished", "CallFinished", "CallStarted", "AttemptFinished", "CallFinished",
-        "UnresolvedRepeated",
+        "CallStarted", "AttemptStarted", "AttemptFinished", "GivenUp", "CallFinished",
+        "CallStarted", "AttemptStarted", "AttemptFinished", "CallFinished", "UnresolvedRepeated",
     ]  # fmt: skip
     warnings = [event for event, record in zip(events, records, strict=True) if record.levelno == logging.WARNING]
     assert warnings == ["CallFinished", "UnresolvedRepeated"]
-    assert vars(records[2])["samekey_outcome"] == "unknown"
+    assert vars(records[4])["samekey_outcome"] == "unknown"
     assert f"key={digest(api.server.keys[0])}" in records[0].getMessage()
 
 
@@ -203,7 +203,8 @@ async def test_unkeyed_calls_have_events_too(api: Api) -> None:
         await client.get("/x?y=z")
 
     assert names(api) == [
-        "CallStarted", "AttemptFinished", "WaitScheduled", "AttemptFinished", "CallFinished"
+        "CallStarted", "AttemptStarted", "AttemptFinished", "WaitScheduled", "AttemptStarted", "AttemptFinished",
+        "CallFinished",
     ]  # fmt: skip
     assert {(event.key, event.method, event.url) for event in api.events} == {(None, "GET", f"{api.url}/x")}
 

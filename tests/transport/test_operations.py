@@ -14,8 +14,8 @@ import pytest
 from tenacity import stop_after_attempt, wait_fixed, wait_none
 
 import samekey
-from samekey import Dialect, KeyExpired, KeyMismatch, NotSent, OutcomeUnknown, RetryPolicy, _pause
-from samekey.dialects import JsonField, RepeatabilityHeaders
+from samekey import GENERIC, Dialect, KeyExpired, KeyMismatch, NotSent, OutcomeUnknown, RetryPolicy, _pause
+from samekey.dialects import Header, JsonField, RepeatabilityHeaders
 from samekey.events import UnresolvedRepeated
 from samekey.testing import LedgerServer, faults
 from tests.transport.harness import (
@@ -215,6 +215,39 @@ async def test_a_redirect_to_a_named_origin(api: Api, server: LedgerServer) -> N
 
     assert response.status_code == 201
     api.seen(wire=2, effects=1)
+
+
+async def test_a_redirect_to_an_origin_of_another_dialect(api: Api, server: LedgerServer) -> None:
+    """The key goes along in the header of that API, and not in the other's as well."""
+    pair, header = Dialect(carrier=RepeatabilityHeaders()), Dialect(carrier=Header(name="X-Key"))
+    with server.listen() as second, server.listen() as third:
+        server.script(faults.redirect(307, f"{second}/b"), path="/charges")
+        server.script(faults.redirect(307, f"{third}/c"), path="/b")
+        origins = {api.url: GENERIC, second: pair, third: header}
+        async with api.client(follow_redirects=True, origins=origins) as client:
+            response = await client.post()
+
+    names = ("idempotency-key", "repeatability-request-id", "repeatability-first-sent", "x-key")
+    key = the(samekey.report(response)).key
+    seen = [{name: request.header(name) for name in names} for request in server.requests]
+    assert [[name for name in names if one[name]] for one in seen] == [
+        ["idempotency-key"], ["repeatability-request-id", "repeatability-first-sent"], ["x-key"],
+    ]  # fmt: skip
+    assert {one[name] for one in seen for name in names if name != "repeatability-first-sent"} == {key, None}
+
+
+async def test_a_redirect_where_the_key_does_not_fit(api: Api, server: LedgerServer) -> None:
+    """Too long for that API, or no JSON to put it in: refused before sending."""
+    short = Dialect(key=samekey.dialects.KeyRule(form="hex", max_length=32))
+    for dialect, content in ((short, b"{}"), (Dialect(carrier=JsonField("key")), b"no json")):
+        with server.listen() as other:
+            server.script(faults.redirect(307, f"{other}/b"), path="/charges")
+            async with api.client(follow_redirects=True, origins={api.url: GENERIC, other: dialect}) as client:
+                with raises(NotSent, api.httpx.RequestError) as caught:
+                    await client.post(content=content)
+        assert "cannot go with it" in str(caught.value)
+
+    assert [request.path for request in server.requests] == ["/charges"] * 2
 
 
 async def test_an_unkeyed_post_may_be_redirected(api: Api) -> None:

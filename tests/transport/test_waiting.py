@@ -406,6 +406,16 @@ async def test_a_discarded_answer_that_drips(api: Api) -> None:
         assert time.monotonic() - began < 1
 
 
+@on_async
+@pytest.mark.real_time
+async def test_a_first_attempt_is_cut_off(api: Api) -> None:
+    """Nothing else bounds it: the total timeout of the policy ends the very first attempt, with no options given."""
+    api.server.script(then=faults.drip(0.02, part="headers"))
+    async with api.client(policy=RetryPolicy(total_timeout=0.15), timeout=None) as client:
+        with raises(OutcomeUnknown, api.httpx.ReadTimeout):
+            await client.post()
+
+
 async def test_waiting_can_be_skipped_in_part(api: Api) -> None:
     """`no_waiting` counts the waits as waited: deadlines strike as they would."""
     api.server.script(then=faults.status(503))

@@ -13,7 +13,7 @@ import pytest
 import samekey
 from samekey import GENERIC, AsyncIdempotentTransport, Dialect, IdempotentTransport, RetryPolicy
 from samekey.testing import LedgerServer, faults
-from tests.transport.harness import TLS, Api, now, on_async, on_sync, raises
+from tests.transport.harness import TLS, Api, now, on, on_async, raises
 
 
 class Noted:
@@ -246,7 +246,7 @@ async def test_a_chain_of_transports_may_be_circular(api: Api) -> None:
     samekey.wrap(api.raw_client(transport=first))
 
 
-@on_sync
+@on("sync", libraries=["httpx"])
 async def test_transports_that_retry_are_refused(api: Api) -> None:
     """httpx-retries, httpx-tenacity, and HTTPTransport(retries=...), at any depth."""
     retrying = httpx_retries.RetryTransport(httpx.MockTransport(lambda _: httpx.Response(201)))
@@ -265,7 +265,7 @@ async def test_transports_that_retry_are_refused(api: Api) -> None:
         IdempotentTransport(object.__new__(httpx_tenacity.tenacious_transport.TenaciousTransport))
 
 
-@on_async
+@on("asyncio", libraries=["httpx"])
 async def test_async_transports_that_retry_are_refused(api: Api) -> None:
     for transport in (httpx_retries.RetryTransport(), httpx.AsyncHTTPTransport(retries=1, verify=TLS)):
         with pytest.raises(ValueError, match="retries"):

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from samekey._keys import check_key, new_key
+
 _SAMPLES = {
     "uuid7": "01890a5d-ac96-774b-bcce-b302099a8057",
     "uuid4": "9b2c8c1e-3f4d-4a6b-8c7d-1e2f3a4b5c6d",
@@ -77,8 +79,6 @@ class KeyRule:
             import uuid
 
             return str(uuid.uuid4())
-        from samekey._keys import new_key
-
         key = new_key()
         return key.replace("-", "") if self.form == "hex" else key
 
@@ -94,17 +94,7 @@ class KeyRule:
                 does not match. The message never shows the key.
             TypeError: Not a string.
         """
-        if not isinstance(key, str):
-            raise TypeError(f"an idempotency key must be a str, not {type(key).__name__}")
-        if not key.strip():
-            raise ValueError("an idempotency key must not be empty or blank")
-        for position, char in enumerate(key):
-            if not " " <= char <= "~":
-                raise ValueError(f"an idempotency key must be printable ASCII; see position {position} of {len(key)}")
-        if key != key.strip():
-            raise ValueError("an idempotency key must not begin or end with a space")
-        if not self.min_length <= len(key) <= self.max_length:
-            raise ValueError(f"the idempotency key has {len(key)} bytes; allowed: {self.min_length}..{self.max_length}")
+        check_key(key, shortest=self.min_length, longest=self.max_length)
         if self._pattern is not None and not self._pattern.fullmatch(key):
             raise ValueError(f"the idempotency key ({len(key)} bytes) does not match {self.pattern!r}")
 

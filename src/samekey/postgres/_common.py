@@ -158,6 +158,8 @@ class OpenClaims:
 
     def transactions(self, scope: str, name: str) -> list[str]:
         """Those that claimed the name and may still be open: the server knows."""
+        if not self._claims:
+            return []
         with self._lock:
             return [
                 transaction

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -32,19 +33,22 @@ def case(body: Callable[Concatenate[C, AsyncJournal, ...], Coroutine[Any, Any, N
     return test
 
 
-class Cases:
+class Cases(ABC):
     """The vocabulary of the cases; `JournalContract` and `AsyncJournalContract` play them."""
 
     tick: ClassVar[float] = 0.25
 
+    @abstractmethod
     def _play(self, case: Callable[[AsyncJournal], Coroutine[Any, Any, None]]) -> None:
-        raise NotImplementedError
+        """Run *case* with a journal without rows."""
 
+    @abstractmethod
     async def _wait(self, seconds: float) -> None:
-        raise NotImplementedError
+        """Let time pass by the journal's clock."""
 
+    @abstractmethod
     async def _race(self, journal: AsyncJournal, claims: list[Claim]) -> list[Entry]:
-        raise NotImplementedError
+        """Make all *claims* at once."""
 
     # How cases speak
 

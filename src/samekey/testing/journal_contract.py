@@ -28,6 +28,7 @@ An adapter that takes a clock is tested without waiting:
 from __future__ import annotations
 
 import time
+from abc import abstractmethod
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -54,9 +55,9 @@ class JournalContract(ClaimCases, EndCases):
             by `advance`.
     """
 
+    @abstractmethod
     def make_journal(self) -> Journal:
         """Make a journal without rows; it is closed after the case."""
-        raise NotImplementedError
 
     def advance(self, seconds: float) -> None:
         """Let *seconds* pass by the journal's clock. Override this if that can be done without waiting."""
@@ -88,9 +89,9 @@ class AsyncJournalContract(ClaimCases, EndCases):
 
     backend: ClassVar[str] = "asyncio"
 
+    @abstractmethod
     async def make_journal(self) -> AsyncJournal:
         """Make a journal without rows; it is closed after the case."""
-        raise NotImplementedError
 
     async def advance(self, seconds: float) -> None:
         """Let *seconds* pass by the journal's clock. Override this if that can be done without waiting."""
