@@ -46,6 +46,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "_state",
         "_steps",
         "_strategies",
+        "_timeline",
         "_trail",
     ),
     "wire": (
@@ -68,10 +69,10 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "_sql_sync",
         "_sql_async",
     ),
-    "drivers": ("_sync", "_async", "sqlite", "postgres"),
+    "drivers": ("_sync", "_async", "sqlite", "postgres", "opentelemetry"),
     "backends": ("_httpx", "httpx2", "_wrap"),
     "root": ("",),
-    "outside": ("testing", "cli", "__main__"),
+    "outside": ("testing", "cli", "jobs", "__main__"),
 }
 
 # The decision core: imports none of these, not even for types.
@@ -86,13 +87,14 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "trio": (),
     "socket": ("testing", "cli"),
     "random": ("testing", "cli"),
-    "sqlite3": ("sqlite",),
-    "psycopg": ("postgres",),
+    "sqlite3": ("sqlite", "cli"),
+    "psycopg": ("postgres", "cli"),
     "httpx": ("_httpx", "testing._memory", "cli"),
     "httpx2": ("httpx2",),
     "httpcore": (),
     "tenacity": ("cli",),
     "uuid6": (),
+    "opentelemetry": ("opentelemetry",),
     "rich": ("cli",),
 }
 
@@ -101,10 +103,21 @@ LATE: dict[tuple[str, str], str] = {
     ("_keys", "uuid6"): "makes the keys, and costs a tenth of `import httpx`: loaded with the first key",
     ("_strategies", "tenacity"): "a strategy is asked only when something is to be repeated",
     ("policy", "tenacity"): "the default strategies, loaded with the first policy",
+    ("_timeline", "rich"): "rich itself asks for the table, so it is there",
 }
 
 # `import samekey` is paid by programs that never send a keyed request.
-NOT_AT_IMPORT = ("tenacity", "uuid6", "rich", "httpx2", "sqlite3", "samekey.testing", "samekey.cli")
+NOT_AT_IMPORT = (
+    "tenacity",
+    "uuid6",
+    "rich",
+    "httpx2",
+    "sqlite3",
+    "opentelemetry",
+    "samekey._timeline",
+    "samekey.testing",
+    "samekey.cli",
+)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ use `await` at its top level. An HTML comment on a line before the block changes
     <!-- test: fresh -->                starts a new namespace
     <!-- test: raises NameOfError -->   must end with this error, or one derived from it
 
-The scripts in `examples/` run the same way, each as a whole.
+The scripts in `examples/` run the same way, each as a whole. An example that is a package (`python -m`) has tests of its
+own.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ import httpx
 import pytest
 
 ROOT = Path(__file__).parent.parent
-SCRIPTS = sorted(ROOT.glob("examples/**/*.py"))
+SCRIPTS = sorted(path for path in ROOT.glob("examples/**/*.py") if not (path.parent / "__init__.py").exists())
 PAGES = [path for path in [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))] if path.exists()]
 
 FENCE = re.compile(r"^(?P<indent> *)(?P<fence>`{3,}|~{3,})\s*(?P<language>\w*)")

@@ -48,7 +48,7 @@ def admit(engine: Engine, request: httpx.Request) -> Call | None:
     dialect = engine.dialect_for(request.url)
     trail = extensions.get(CALL)
     if isinstance(trail, First):
-        trail = extensions[CALL] = trail.trail()
+        trail = extensions[CALL] = trail.shared()
     if trail is not None and trail.pending:
         return _follow(engine, request, options, dialect, trail)
     if dialect is None:
@@ -59,6 +59,7 @@ def admit(engine: Engine, request: httpx.Request) -> Call | None:
             )
         return None
     call = Call(engine, request, dialect, options)
+    call.signed = extensions.get(SIGNED)
     if trail is not None and trail.exchange.keyed:
         call.earlier = trail
         call.keyed = True
@@ -101,7 +102,6 @@ def _choose(call: Call) -> None:
     options, request = call.options, call.request
     method = request.method
     call.given = _in_header(call)
-    call.signed = request.extensions.get(SIGNED)
     if call.signed is not None and call.signed.key == call.given:
         call.given = None
     call.repeatable = method in IDEMPOTENT or options.idempotent

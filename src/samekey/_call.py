@@ -69,6 +69,8 @@ class Call:
         self.response: Any = None
         self.raw: bytes | None = None
         """What was read of the answer's body; None while it is untouched."""
+        self.previous: tuple[Any, bytes | None, bool] | None = None
+        """The last answer before this attempt's, with what was read of it."""
         self.decoded = False
         """`raw` is the decoded body already."""
         self.reading: Any = None
@@ -146,7 +148,10 @@ class Call:
         now = self.now()
         wall = _pause.wall()
         self.left = self.exchange.remaining(now)
+        if self.response is not None:
+            self.previous = self.response, self.raw, self.decoded
         self.response = self.raw = self.error = None
+        self.decoded = False
         wire = outgoing(self, wall)
         self.exchange.sending(now, wall)
         tell_sending(self)
@@ -246,7 +251,8 @@ class Call:
         """The wait is over, or was skipped by a test."""
         self.skipped += skipped
         self.exchange.waited_for += seconds
-        return self.check_age() or self.exchange.next_step()
+        exchange = self.exchange
+        return exchange.too_late(self.now()) or self.check_age() or exchange.next_step()
 
     # -- a name in the journal
 

@@ -61,6 +61,7 @@ class Exchange:
         self.at_the_door = True
         """No attempt of this call got further than failing to send, or being turned away."""
         self._answered = False
+        self._otherwise: Ending | None = None
         self._kind = Kind.FIRST
         self._known: Outcome | None = None
         self._number = 0
@@ -210,9 +211,17 @@ class Exchange:
         verdict = pace(again, limits)
         if isinstance(verdict, GaveUp):
             return self.end(again.ending, verdict)
+        self._otherwise = again.ending
         self.next_kind(Kind.POLL if again.poll else Kind.RETRY)
         self._conflict_polls += again.conflict
         return Wait(verdict)
+
+    def too_late(self, now: float) -> Step | None:
+        """Draining an answer and waiting may have used up the time after all; then nothing more is sent."""
+        left = self.remaining(now)
+        if left is None or left > 0 or self._otherwise is None:
+            return None
+        return self.end(self._otherwise, GaveUp.DEADLINE)
 
     @property
     def last_status(self) -> int | None:

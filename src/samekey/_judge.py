@@ -89,7 +89,7 @@ def pace(call: Call, again: Again) -> Step:
     least = call.dialect.min_wait if exchange.keyed else 0.0
     longest = policy.max_retry_after
     step = exchange.paced(again, now, stopped=stopped, backoff=backoff, longest_floor=longest, least=least)
-    if isinstance(step, Wait) and not again.poll and not _afford(call, now):
+    if isinstance(step, Wait) and not again.poll and not _afford(call):
         step = exchange.end(again.ending, GaveUp.BUDGET)
     if isinstance(step, Wait):
         why = _why(call, again, step.seconds, max(backoff, least))
@@ -107,10 +107,10 @@ def _why(call: Call, again: Again, seconds: float, backoff: float) -> str:
     return "retry_after" if seconds > backoff else "backoff"
 
 
-def _afford(call: Call, now: float) -> bool:
+def _afford(call: Call) -> bool:
     """Whether the origin's retry budget has a token left; asked before the wait, so that a refused retry costs none."""
     budget = call.engine.budget
-    return budget is None or budget.withdraw(call.the_trail.origin, now)
+    return budget is None or budget.withdraw(call.the_trail.origin, _pause.common())
 
 
 def _shown(call: Call) -> BaseException:

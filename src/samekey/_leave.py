@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from . import _pause
 from ._decide import Raise, Reraise
 from ._memory import Unresolved
 from ._model import Failure
@@ -27,7 +28,7 @@ def deliver(call: Call) -> httpx.Response:
         told.report()  # made now, since httpx may go on with the call
         call.the_trail.pending = True
     if status < 500 and status not in (408, 425, 429) and call.engine.budget is not None:
-        call.engine.budget.deposit(call.the_trail.origin, call.now())
+        call.engine.budget.deposit(call.the_trail.origin, _pause.common())
     response.extensions[EXTENSION] = told
     return response  # type: ignore[no-any-return]
 

@@ -92,8 +92,11 @@ class Kind(StrEnum):
     """Why an attempt was sent."""
 
     FIRST = "first"
+    """The first attempt of the call."""
     RETRY = "retry"
+    """The attempt before it failed, or its answer said nothing final."""
     POLL = "poll"
+    """The server said, or its bare 409 may mean, that the first request is still running."""
     FOLLOW_UP = "follow_up"
     """httpx's own next leg: after a 401 or 407, or a redirect."""
 
@@ -102,10 +105,15 @@ class GaveUp(StrEnum):
     """Which limit ended a call that would otherwise have gone on."""
 
     ATTEMPTS = "attempts"
+    """`RetryPolicy.stop` said so, or a bare 409 was asked about five times."""
     DEADLINE = "deadline"
+    """The next wait does not fit into what is left of `total_timeout`."""
     RETRY_AFTER = "retry_after"
+    """The server asks for a longer wait than `max_retry_after`, or than the time left."""
     BUDGET = "budget"
+    """The origin's retry budget is empty."""
     RETRY_OFF = "retry_off"
+    """`options(retry=False)`, or a body longer than `max_request_buffer`."""
 
 
 @dataclass(frozen=True, slots=True)

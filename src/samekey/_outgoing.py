@@ -27,7 +27,8 @@ def outgoing(call: Call, wall: float) -> httpx.Request:
     extensions = {**request.extensions, "timeout": timeout}
     vars(wire).update(vars(request), headers=headers, stream=stream, extensions=extensions)
     if stream is not request.stream:
-        vars(wire).pop("_content", None)  # what the caller's request has read is not what is sent
+        # What the caller's request has read is not what is sent; a transport inside may look at it all the same.
+        vars(wire)["_content"] = b"".join(stream)
     return wire
 
 

@@ -10,19 +10,35 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 if TYPE_CHECKING:
     from anyio import CancelScope
 
+    from ._deadlines import AnyBox
+
 T = TypeVar("T")
 
 skipped = 0
 """How many `no_waiting()` blocks are open in this process."""
 
+skipped_seconds = 0.0
+"""How many seconds they have skipped, of all calls."""
+
 monotonic = time.monotonic
 wall = time.time
+
+
+def common() -> float:
+    """Monotonic seconds for what calls share; whatever any of them has skipped counts as waited."""
+    return monotonic() + skipped_seconds
+
+
+def _skip(seconds: float) -> float:
+    global skipped_seconds  # noqa: PLW0603 - a clock of the process
+    skipped_seconds += seconds
+    return seconds
 
 
 def sleep(seconds: float) -> float:
     """Wait, and return how many seconds were skipped instead of waited."""
     if skipped:
-        return seconds
+        return _skip(seconds)
     time.sleep(seconds)
     return 0.0
 
@@ -33,7 +49,7 @@ async def async_sleep(seconds: float) -> float:
 
     if skipped:
         await anyio.lowlevel.checkpoint()
-        return seconds
+        return _skip(seconds)
     await anyio.sleep(seconds)
     return 0.0
 
@@ -63,19 +79,19 @@ def shield() -> _Unbounded:
     return _UNBOUNDED
 
 
-_move_on_after: Callable[[float | None], CancelScope] | None = None
+_bounded: Callable[[float | None], AnyBox] | None = None
 SLACK = 0.02
 """Seconds by which the socket's own timeout, which says more, may win over the scope's."""
 
 
-def async_time_box(seconds: float | None) -> CancelScope:
+def async_time_box(seconds: float | None) -> AnyBox:
     """Bound what is inside to *seconds*."""
-    global _move_on_after  # noqa: PLW0603 - imported with the first call, not with samekey
-    if _move_on_after is None:
-        from anyio import move_on_after
+    global _bounded  # noqa: PLW0603 - imported with the first call, not with samekey
+    if _bounded is None:
+        from ._deadlines import bounded
 
-        _move_on_after = move_on_after
-    return _move_on_after(None if seconds is None else max(seconds, 0.0) + SLACK)
+        _bounded = bounded
+    return _bounded(None if seconds is None else max(seconds, 0.0) + SLACK)
 
 
 def async_shield() -> CancelScope:

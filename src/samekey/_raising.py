@@ -19,10 +19,18 @@ NEVER_SENT_CLASSES = frozenset({"ConnectError", "ConnectTimeout", "PoolTimeout",
 
 def ending_error(call: Call, ending: Raise, report: Report) -> IdempotencyError:
     """The error a call ends in."""
-    response = _readable(call)
+    response = None if call.response is None else _readable(call, call.response, call.raw, decoded=call.decoded)
+    situation = _situation(call, ending.error, response)
+    if response is None and situation == "HTTPStatusError":
+        # The attempt that is still open was answered, a later one was not: the error shows that answer.
+        if call.previous is not None:
+            before, raw, decoded = call.previous
+            response = _readable(call, before, raw, decoded=decoded)
+        else:
+            situation = "TransportError"
     status = None if response is None else response.status_code
     evidence = getattr(call.reading, "evidence", None) if response is not None else None
-    kind = paired(ending.error, call.engine.backend.name, _situation(call, ending.error, response))
+    kind = paired(ending.error, call.engine.backend.name, situation)
     error = _make(
         call,
         kind,
@@ -45,6 +53,8 @@ def local_error(
 ) -> IdempotencyError:
     """An error found on this side, without an answer."""
     situation = _unsafe(situation) or _situation(call, kind, None)
+    if situation == "HTTPStatusError":
+        situation = "TransportError"  # there is no answer to show
     error = _make(
         call, paired(kind, call.engine.backend.name, situation), text or message(kind, report, None, None), report, None
     )
@@ -71,15 +81,12 @@ def _situation(call: Call, kind: str, response: Any) -> str:
     return answered or failed or "RequestError"
 
 
-def _readable(call: Call) -> Any:
-    """The answer that decided, its body read as far as it was kept, tied to the caller's request."""
-    response = call.response
-    if response is None:
-        return None
+def _readable(call: Call, response: Any, raw: bytes | None, *, decoded: bool) -> Any:
+    """An answer with its body as far as it was kept, tied to the caller's request."""
     make = call.engine.backend.Response
-    stream = call.engine.backend.ByteStream(call.raw or b"")
+    stream = call.engine.backend.ByteStream(raw or b"")
     headers = response.headers
-    if call.decoded:
+    if decoded:
         headers = [(name, value) for name, value in headers.multi_items() if name.lower() != "content-encoding"]
     kept = make(
         response.status_code, headers=headers, stream=stream, request=call.request, extensions=response.extensions
@@ -87,6 +94,6 @@ def _readable(call: Call) -> Any:
     try:
         kept.read()
     except Exception:  # noqa: BLE001 - a broken encoding must not hide the error that is about to be raised
-        kept = make(response.status_code, content=call.raw, request=call.request)
+        kept = make(response.status_code, content=raw, request=call.request)
     kept.elapsed = timedelta(seconds=call.exchange.last_attempt.elapsed)
     return kept

@@ -7,6 +7,7 @@ repeat of the request), it becomes the `Call` that it would have been from the s
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 from . import _pause
@@ -20,7 +21,7 @@ from ._report import CALL, Report
 from ._state import KeyState
 from ._steps import SEND, Step
 from ._trail import Told, Trail
-from ._wire import STREAMING_TYPES, clipped, media_type, origin_of
+from ._wire import STREAMING_TYPES, media_type, origin_of
 from .dialects import Dialect, Header
 from .dialects._plain import PLAIN_SUCCESS, plain_success
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from ._engine import Engine
 
-FORM = b"application/x-www-form-urlencoded"
+FORM = b":application/x-www-form-urlencoded"
 DELIVER = Deliver(Outcome.EXECUTED)
 
 
@@ -44,26 +45,37 @@ def straight(engine: Engine, request: httpx.Request) -> First | None:
     carrier = dialect.carrier
     if type(carrier) is not Header or type(request.stream) is not engine.backend.ByteStream:
         return None
-    timeout, total = extensions.get("timeout"), engine.policy.total_timeout
-    if timeout is None or clipped(timeout, total) is not timeout:  # type: ignore[arg-type]
+    timeout = extensions.get("timeout")
+    if timeout is None or not _fits(timeout, engine.policy.total_timeout):
         return None
-    own = carrier.name.lower().encode()
-    for name, value in request.headers.raw:
-        lower = name.lower()
-        if lower == own or (lower == b"content-type" and value[: len(FORM)].lower() == FORM):
-            return None
-    return First(engine, request, dialect)
+    # One look at all headers: where it sees more than there is, the long way sees better.
+    text = b"\n".join(map(b":".join, request.headers.raw)).lower()
+    if carrier.name.lower().encode() in text or FORM in text:
+        return None
+    first = First(engine, request, dialect)
+    # Two senders of one request object share one key: the second one goes the long way.
+    return first if extensions.setdefault(CALL, first) is first else None
+
+
+def _fits(timeout: dict[str, float | None], total: Any) -> bool:
+    """Whether no part of *timeout* has to be clipped."""
+    try:
+        return total is None or (len(timeout) == 4 and max(timeout.values()) <= total)  # type: ignore[type-var]
+    except TypeError:  # a part without a limit
+        return False
 
 
 class First:
     """A `Call` in the driver's eyes, as long as all goes well."""
 
     __slots__ = (
+        "_making",
         "_parts",
         "_trail",
         "began",
         "call",
         "dialect",
+        "done",
         "ended",
         "engine",
         "key",
@@ -89,6 +101,11 @@ class First:
         self.response: Any = None
         self.raw: bytes | None = None
         self.call: Call | None = None
+        self.done = False
+        """The answer was a plain success."""
+        self.began, self.wall = _pause.monotonic(), _pause.wall()
+        self._parts: Any = None
+        self._making = threading.Lock()
         self._trail: Trail | None = None
 
     # -- what the driver asks of a call
@@ -105,11 +122,10 @@ class First:
     def outgoing(self) -> httpx.Request:
         """The request for the wire."""
         request, carrier = self.request, self.dialect.carrier
-        self.began, self.wall = _pause.monotonic(), _pause.wall()
         headers = request.headers.copy()
         headers[carrier.name] = carrier.encode(self.key)  # type: ignore[union-attr]
         wire: httpx.Request = object.__new__(type(request))
-        vars(wire).update(vars(request), headers=headers, extensions=request.extensions.copy())
+        wire.__dict__ = {**vars(request), "headers": headers, "extensions": request.extensions.copy()}
         return wire
 
     def buffer_limit(self) -> int | None:
@@ -131,8 +147,12 @@ class First:
         return True
 
     def read_before(self) -> bool:
-        """Whether the inner transport has read the body itself."""
-        return self.become_call().read_before() if self.call or self.response.is_closed else False
+        """Whether the inner transport has read the body itself; then it is passed on as it is."""
+        response = self.response
+        if self.call is None and type(response.stream) is self.engine.backend.ByteStream:
+            self.raw = b"".join(response.stream)
+            return True
+        return self.become_call().read_before() if self.call or response.is_closed else False
 
     def has_read(self, body: bytes, rest: Any = None) -> None:
         """The answer's body was read, to its end or (with *rest*) to the limit."""
@@ -151,8 +171,10 @@ class First:
         """Judge the answer."""
         if self.call or self.raw is None or not plain_success(self.response.status_code, self.raw, self.dialect):
             return self.become_call().answered()
-        self.ended = _pause.monotonic()
-        return DELIVER
+        self.ended, self.status = _pause.monotonic(), self.response.status_code
+        self.done = True
+        # Asked after `done` is set, as `shared` sets `call` before it asks for `done`: one of the two sees the other.
+        return DELIVER if self.call is None else self.become_call().answered()
 
     def failed(self, error: BaseException) -> Step:
         """Judge an attempt that brought no complete answer."""
@@ -165,13 +187,12 @@ class First:
     def deliver(self) -> httpx.Response:
         """The answer, with its report."""
         request, response = self.request, self.response
-        request.extensions[CALL] = response.extensions[EXTENSION] = self
+        response.extensions[EXTENSION] = self
         # The request is let go, or the two would keep each other alive until the collector comes.
         self._parts = (request.method, request.url, request.headers, request.stream)
-        self.status = response.status_code
         budget = self.engine.budget
         if budget is not None and budget.in_use:
-            budget.deposit(origin_of(request.url), self.ended)
+            budget.deposit(origin_of(request.url), _pause.common())
         self.request = self.response = self.raw = None
         return response  # type: ignore[no-any-return]
 
@@ -182,19 +203,28 @@ class First:
 
     def become_call(self) -> Call:
         """The call that this attempt is the first of; made once."""
-        if self.call is None:
-            self.call = call = Call(self.engine, self.request, self.dialect, DEFAULT)
-            call.keyed = True
-            call.begin(KeyState(self.key, made_here=True), automatic=True)
-            call.exchange.start(self.began, self.left)
-            call.exchange.sending(self.began, self.wall)
-            call.left, call.response, call.raw = self.left, self.response, self.raw
+        with self._making:
+            if self.call is None:
+                call = Call(self.engine, self.request, self.dialect, DEFAULT)
+                call.keyed = True
+                call.begin(KeyState(self.key, made_here=True), automatic=True)
+                call.exchange.start(self.began, self.left)
+                call.exchange.sending(self.began, self.wall)
+                call.left = self.left
+                self.call = call
+        if self.call.response is None:  # `shared` may have made it before the answer was there
+            self.call.response, self.call.raw = self.response, self.raw
         return self.call
+
+    def shared(self) -> Trail:
+        """The trail for another sender of the same request object, be this call over or not."""
+        return self.trail() if self.done else self.become_call().the_trail
 
     def trail(self) -> Trail:
         """The trail of the delivered call, for a repeat of its request and for its report; made once."""
         if self._trail is None:
-            method, url, headers, body = self._parts
+            request = self.request
+            method, url, headers, body = self._parts or (request.method, request.url, request.headers, request.stream)
             exchange = Exchange(KeyState(self.key, made_here=True), keyed=True, repeatable=False, retry=True)
             exchange.start(self.began, self.left)
             exchange.sending(self.began, self.wall)

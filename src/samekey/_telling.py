@@ -39,8 +39,6 @@ def tell_attempt(call: Call) -> None:
 
 def tell_finished(call: Call) -> None:
     """The call has ended."""
-    if not call.engine.listeners:
-        return
     report = call.exchange.report(call.now())
     if report.gave_up is not None:
         tell_of(call, GivenUp, why=report.gave_up)

@@ -88,18 +88,20 @@ class Backend:
 
 def text_of(error: BaseException, name: str) -> str:
     """The text of *error* for reports and logs; a protocol error may quote a header, and so a credential or cookie."""
-    text = str(error)
+    text = str(error) or next((str(cause) for cause in _causes(error) if str(cause)), "")
     return _QUOTED.sub("(not shown)", text) if name in ("LocalProtocolError", "RemoteProtocolError") else text
 
 
 def _untrusted(error: BaseException) -> bool:
     """Whether the certificate did not verify: no retry will mend that."""
+    return any(isinstance(cause, ssl.SSLCertVerificationError) for cause in _causes(error))
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
     cause: BaseException | None = error
     while cause is not None:
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            return True
+        yield cause
         cause = cause.__cause__ or cause.__context__
-    return False
 
 
 def _refused_stream(error: BaseException) -> bool:

@@ -74,7 +74,7 @@ class SharedBudget:
     def withdraw(self, origin: object, now: float) -> bool:
         """Take a token for a retry at *now* (monotonic seconds); False if there is none."""
         with self._lock:
-            tokens = self._level(origin, now)
+            tokens, now = self._level(origin, now)
             granted = tokens >= 1.0
             self._tokens.pop(origin, None)
             self._tokens[origin] = (tokens - 1.0 if granted else tokens, now)
@@ -87,7 +87,8 @@ class SharedBudget:
         if origin not in self._tokens:
             return
         with self._lock:
-            tokens = self._level(origin, now) + self.settings.per_success
+            tokens, now = self._level(origin, now)
+            tokens += self.settings.per_success
             if tokens >= self.settings.capacity:
                 self._tokens.pop(origin, None)
             else:
@@ -101,11 +102,17 @@ class SharedBudget:
     def tokens(self, origin: object, now: float) -> float:
         """How many retries are left for *origin*."""
         with self._lock:
-            return self._level(origin, now)
+            return self._level(origin, now)[0]
 
-    def _level(self, origin: object, now: float) -> float:
+    def _level(self, origin: object, now: float) -> tuple[float, float]:
+        """The tokens at *now*, and the moment up to which time has been counted: never twice for two threads."""
         tokens, then = self._tokens.get(origin, (self.settings.capacity, now))
-        return min(self.settings.capacity, tokens + max(0.0, now - then) * self.settings.per_second)
+        now = max(now, then)
+        return min(self.settings.capacity, tokens + (now - then) * self.settings.per_second), now
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Another process counts for itself.
+        return SharedBudget, (self.settings,)
 
     def __repr__(self) -> str:
         return f"SharedBudget({self.settings!r})"

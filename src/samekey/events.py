@@ -171,7 +171,7 @@ def _values(thing: Any) -> Iterator[tuple[str, Any]]:
             yield field.name, value
 
 
-def is_trouble(event: Event, /) -> bool:
+def _is_trouble(event: Event, /) -> bool:
     """Whether somebody should look at *event*: a suspected duplicate, a mismatch, an outcome that is not known."""
     if isinstance(event, CallFinished):
         return event.outcome.value == "unknown" and not event.pending
@@ -183,7 +183,7 @@ def log_events(event: Event, /) -> None:
 
     Trouble (a suspected duplicate, a mismatch, an unknown outcome) is logged as a warning, the rest as debug.
     """
-    level = logging.WARNING if is_trouble(event) else logging.DEBUG
+    level = logging.WARNING if _is_trouble(event) else logging.DEBUG
     if not logger.isEnabledFor(level):
         return
     values = as_dict(event)

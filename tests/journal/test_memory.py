@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from samekey.journal import AsyncMemoryJournal, Entry, MemoryJournal, RowState
-from samekey.postgres import PostgresJournal
+from samekey.postgres import AsyncPostgresJournal, PostgresJournal
 from samekey.sqlite import SQLiteJournal
 from tests.journal.workers import claim, executed
 
@@ -82,7 +82,7 @@ def test_a_clock_that_goes_back() -> None:
     assert entry.state is RowState.IN_FLIGHT
 
 
-@pytest.mark.parametrize("kind", [SQLiteJournal, PostgresJournal])
+@pytest.mark.parametrize("kind", [SQLiteJournal, PostgresJournal, AsyncPostgresJournal])
 def test_a_journal_that_was_never_made(kind: type) -> None:
     """Nothing is left to be said when it is collected."""
     with pytest.raises(TypeError, match="missing 1 required"):

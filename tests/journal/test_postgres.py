@@ -71,6 +71,14 @@ def test_indexes_are_used(
     assert f"{table}_{index}" in "\n".join(line for (line,) in plan)
 
 
+def test_one_schema(server: Server, table: str) -> None:
+    """Both colours print the same, and its version is in it."""
+    sync, asynchronous = (kind(server.uri, table=table).schema() for kind in (PostgresJournal, AsyncPostgresJournal))
+
+    assert sync == asynchronous
+    assert f"COMMENT ON TABLE \"{table}\" IS 'samekey journal, schema 1';" in sync
+
+
 def test_migrating_at_once(server: Server, table: str) -> None:
     """Several machines start at the same time."""
 
@@ -508,12 +516,9 @@ def test_sending_before_the_commit(both: Both) -> None:
         await journal.claim_in(connection, "order-1")
         await journal.claim_in(connection, "order-2")
         for name in ("order-1", "order-2"):
-            began = time.monotonic()
-            with pytest.raises(
-                ClaimNotCommitted, match=r"operation 'order-\d' in scope 'tenant' has not been committed"
-            ):
+            with pytest.raises(ClaimNotCommitted, match=f"{name}' in scope 'tenant' has not been committed") as caught:
                 await journal.claim(tenants(name, "a"))
-            assert time.monotonic() - began < 0.25
+            assert caught.value.__cause__ is None  # nothing was waited for
         assert (await journal.claim(tenants("order-3", "a"))).owner == "a"
 
         await connection.commit()
@@ -532,10 +537,9 @@ def test_another_process_sends_before_the_commit(both: Both) -> None:
         await journal.claim_in(connection, "order-1")
         journal_claims = getattr(journal, "wrapped", journal)._claims
         journal_claims._claims.clear()
-        began = time.monotonic()
-        with pytest.raises(ClaimNotCommitted, match="commit it before"):
+        with pytest.raises(ClaimNotCommitted, match="commit it before") as caught:
             await journal.claim(tenants("order-1", "a"))
-        assert 0.25 < time.monotonic() - began < 2
+        assert isinstance(caught.value.__cause__, psycopg.errors.LockNotAvailable)
         await connection.rollback()
         assert (await journal.claim(tenants("order-1", "a"))).owner == "a"
 

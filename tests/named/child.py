@@ -60,9 +60,13 @@ def main(url: str, where: str, point: str) -> None:
                 die()
             return response
 
+    claims: list[JournalStepped] = []
+
     def listen(event: object) -> None:
-        if point == "suspended after claim" and isinstance(event, JournalStepped) and event.step == "claim":
-            pause()
+        if isinstance(event, JournalStepped) and event.step == "claim":
+            claims.append(event)
+            if point == "suspended after claim" and len(claims) == 1:
+                pause()
 
     def wait(state: Any) -> float:
         if point == "suspended in a wait":
@@ -72,7 +76,7 @@ def main(url: str, where: str, point: str) -> None:
     policy = samekey.RetryPolicy(stop=stop_after_attempt(3), wait=wait, poll_wait=wait_fixed(0.05), total_timeout=30)
     if point.startswith("suspended"):
         policy = samekey.RetryPolicy(stop=stop_after_attempt(3), wait=wait, total_timeout=0.5)
-        _named.LEASE_MARGIN = 0.2
+        _named.LEASE_MARGIN = 0.2  # type: ignore[attr-defined]
     if where.startswith("postgresql:"):
         from samekey.postgres import PostgresJournal
 

@@ -143,7 +143,9 @@ class Shop:
         return (Faulty if self.api.sync else AsyncFaulty)(self.journal, log)
 
     @asynccontextmanager
-    async def client(self, *, journal: Any = None, policy: RetryPolicy = QUICK, **settings: Any) -> AsyncIterator[Client]:
+    async def client(
+        self, *, journal: Any = None, policy: RetryPolicy = QUICK, **settings: Any
+    ) -> AsyncIterator[Client]:
         """A process of the shop."""
         journal = self.journal if journal is None else journal
         async with self.api.client(journal=journal, policy=policy, **settings) as client:
@@ -174,7 +176,7 @@ class Shop:
         return self.api.inner(fail)
 
     async def killed(self, *steps: Any, **settings: Any) -> str:
-        """A process is killed in the middle of a charge, whose request met *steps*; its lease runs out. Gives the key."""
+        """A process is killed in a charge whose request met *steps*, and its lease runs out. Gives the key."""
         self.server.script(*steps)
         journal = self.faulty()
         journal.fails["record"] = 9

@@ -36,7 +36,7 @@ class Patience:
 
 async def until(moment: Callable[[], Any]) -> None:
     """Wait for *moment*, and then a little."""
-    while not moment():
+    while not moment():  # noqa: ASYNC110 - of whatever kind
         await anyio.sleep(0.005)
     await anyio.sleep(0.03)
 
@@ -74,7 +74,7 @@ async def by_timeout(work: Callable[[], Awaitable[Any]], moment: Callable[[], An
         await until(moment)
         limit.reschedule(asyncio.get_running_loop().time())
 
-    with pytest.raises(TimeoutError):
+    with pytest.raises(TimeoutError):  # noqa: PT012
         async with asyncio.timeout(None) as limit:
             task = asyncio.ensure_future(run_out(limit))
             await work()

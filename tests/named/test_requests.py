@@ -158,9 +158,7 @@ async def test_unread_answer(shop: Shop) -> None:
     """Design 7.9: `buffer_response=False`: status and headers are recorded, before the body is read."""
     async with shop.client() as client:
         with samekey.operation(NAME):
-            async with client.stream(
-                json={"n": 1}, extensions=samekey.options(buffer_response=False)
-            ) as response:
+            async with client.stream(json={"n": 1}, extensions=samekey.options(buffer_response=False)) as response:
                 entry = await shop.row()
                 body = await shop.api.read(response)
         again = await charge(client, json={"n": 1})
@@ -198,7 +196,7 @@ async def test_no_journal(shop: Shop) -> None:
 async def test_no_total_timeout(shop: Shop, how: str) -> None:
     """A lease needs an end."""
     policy = RetryPolicy(total_timeout=None) if how == "policy" else QUICK
-    options = {} if how == "policy" else {"extensions": samekey.options(total_timeout=None)}
+    options: dict[str, Any] = {} if how == "policy" else {"extensions": samekey.options(total_timeout=None)}
     async with shop.client(policy=policy) as client:
         with pytest.raises(ValueError, match="finite total_timeout"):
             await charge(client, **options)
@@ -237,7 +235,7 @@ async def test_too_long_a_body(shop: Shop) -> None:
 
 async def test_key_of_the_caller(shop: Shop) -> None:
     """A caller's key is the name's key, if the name is new; another one than the row's is a mismatch."""
-    mine = {"headers": {"Idempotency-Key": "my-key"}}
+    mine: dict[str, Any] = {"headers": {"Idempotency-Key": "my-key"}}
     shop.server.script(faults.lost())
     with pytest.raises(OutcomeUnknown):
         await shop.charge(policy=ONCE, **mine)
@@ -298,12 +296,16 @@ async def test_signed_key(shop: Shop) -> None:
 def test_colours(shop: Shop, tmp_path: Any) -> None:
     """A journal of the other colour is refused where the client is made."""
     for journal in (AsyncMemoryJournal(), AsyncSQLiteJournal(tmp_path / "a.db")):
-        with pytest.raises(TypeError, match=r"a sync client needs a sync journal such as MemoryJournal; Async\w+ is an a"):
+        with pytest.raises(
+            TypeError, match=r"a sync client needs a sync journal such as MemoryJournal; Async\w+ is an a"
+        ):
             samekey.wrap(httpx.Client(base_url="http://a"), journal=journal)
         with pytest.raises(TypeError, match="a sync client"):
             samekey.httpx2.IdempotentTransport(journal=journal)
     for other in (MemoryJournal(), SQLiteJournal(tmp_path / "b.db")):
-        with pytest.raises(TypeError, match=r"an async client needs an async journal such as AsyncM\w+; \w+ is a sync one"):
+        with pytest.raises(
+            TypeError, match=r"an async client needs an async journal such as AsyncM\w+; \w+ is a sync one"
+        ):
             samekey.wrap(httpx.AsyncClient(base_url="http://a"), journal=other)
         with pytest.raises(TypeError, match="an async client"):
             samekey.AsyncIdempotentTransport(journal=other)

@@ -133,7 +133,9 @@ SECRETS = {"Authorization": "Bearer s3cret-token", "Cookie": "session=s3cret-coo
 
 async def test_br_66_no_credentials_in_the_journal(shop: Shop) -> None:
     """Neither the request's credentials nor the answer's cookies are in the row or the raw file."""
-    answer = Reply(201, [("Set-Cookie", "session=s3cret-set; HttpOnly"), ("set-cookie", "s3cret=2"), ("X-Id", "1")], b"{}")
+    answer = Reply(
+        201, [("Set-Cookie", "session=s3cret-set; HttpOnly"), ("set-cookie", "s3cret=2"), ("X-Id", "1")], b"{}"
+    )
     shop.server.script(then=lambda _: answer)
     response = await shop.charge(headers=SECRETS, operation={"store_request": True})
     again = await shop.charge(headers=SECRETS, operation={"store_request": True})

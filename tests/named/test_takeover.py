@@ -110,7 +110,9 @@ async def test_another_process_holds_the_name(shop: Shop) -> None:
     """Waits are polls: nothing is sent, and when time is up it is StillInProgress with the row's key."""
     key = await shop.killed(faults.lost())
     shop.clock.ahead = 0
-    with pytest.raises(StillInProgress, match=r"another process is at work on the operation 'order-4821:charge'") as told:
+    with pytest.raises(
+        StillInProgress, match=r"another process is at work on the operation 'order-4821:charge'"
+    ) as told:
         await shop.charge(policy=RetryPolicy(unresolved_ttl=0))
 
     assert len(shop.server.requests) == 1

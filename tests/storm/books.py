@@ -28,12 +28,12 @@ class Books:
     Attributes:
         charges: By order.
         captured: What the processor was told to capture: amounts, by charge.
-        unfinished: Requests that the API still has in progress.
+        keys: How many keys the API has seen and kept.
     """
 
     charges: dict[str, list[Charge]] = field(default_factory=dict)
     captured: dict[str, list[int]] = field(default_factory=dict)
-    unfinished: int = 0
+    keys: int = 0
 
 
 def read_books(database: str, processor: Path | None = None) -> Books:
@@ -44,13 +44,13 @@ def read_books(database: str, processor: Path | None = None) -> Books:
             "SELECT order_ref, id, amount, extract(epoch from created_at)::float8, status FROM charges"
         ):
             charges[order].append(Charge(name, amount, at, status))
-        count = connection.execute("SELECT count(*) FROM idempotency_keys WHERE status = 'in_progress'").fetchone()
+        count = connection.execute("SELECT count(*) FROM idempotency_keys").fetchone()
     captured: dict[str, list[int]] = defaultdict(list)
     if processor is not None:
         with closing(sqlite3.connect(processor)) as books:
             for charge, amount in books.execute("SELECT subject, amount FROM instructions"):
                 captured[charge].append(amount)
-    return Books(charges=dict(charges), captured=dict(captured), unfinished=count[0] if count else 0)
+    return Books(charges=dict(charges), captured=dict(captured), keys=count[0] if count else 0)
 
 
 def outbox_left(database: str) -> int:

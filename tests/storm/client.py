@@ -75,7 +75,10 @@ async def pay_all(plan: Plan, url: str, client: int) -> None:
     known = {statement.order for statement in read(path) if statement.final}
     left = [payment for payment in plan.shard(client) if payment.order not in known]
     contender = CONTENDERS[plan.contender]
-    work = Work(left, held_names(plan, client) if contender.resumes else {})
+    held = held_names(plan, client) if contender.resumes else {}
+    with plan.file(f"resumed-{client}.txt").open("a") as file:
+        file.write(f"{len(held)}\n")
+    work = Work(left, held)
     with Writer(path) as writer:
         async with contender.opened(plan, url, client) as pay:
             begun: dict[str, float] = {}

@@ -85,7 +85,14 @@ def _judged(plan: Plan, books: Books, seconds: float, kills: dict[str, int], *, 
     statements = statements_of(plan)
     verdict = judge(plan.payments(), statements, books, processor=office)
     relay = json.loads(plan.file("relay.json").read_text())
-    return summary(plan, statements, books, verdict, relay=relay, seconds=seconds, kills=kills)
+    resumed = sum(
+        int(line)
+        for number in range(plan.clients)
+        for line in plan.file(f"resumed-{number}.txt").read_text().splitlines()
+    )
+    return summary(
+        plan, statements, books, verdict, relay=relay, seconds=seconds, kills=kills, resumed=resumed
+    )
 
 
 def statements_of(plan: Plan) -> list[Statement]:

@@ -138,7 +138,7 @@ def _rival(
             async def pay(payment: Payment) -> Statement:
                 try:
                     response = await send(plain, payment)
-                except httpx.HTTPError as error:
+                except (httpx.HTTPError, tenacity.RetryError) as error:
                     return _statement(payment, "failed", None, final=True, error=type(error).__name__)
                 if response.is_success:
                     outcome = "executed"

@@ -123,7 +123,7 @@ class Fleet:
                 wait_for(port, behind)
             yield
         finally:
-            for process in (*self.clients, *behind):
+            for process in (*self.clients, self.office, *behind):
                 process.end()
 
     def check(self) -> bool:

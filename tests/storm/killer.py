@@ -78,8 +78,8 @@ class Killer:
         """Do what is due."""
         while self._left and self._left[-1].progress <= progress:
             blow = self._left.pop()
-            self.struck[blow.victim] += 1
             if blow.victim == "database":
+                self.struck["database"] += 1
                 self._database.stop("immediate")
                 self._database.start()
                 continue
@@ -88,10 +88,11 @@ class Killer:
                 "server": self._fleet.servers,
                 "office": [self._fleet.office],
             }[blow.victim][blow.number]
-            if blow.victim == "client" and not process.running():
-                continue  # it has done its share
+            if not process.running():
+                continue  # it has done its share, or takes no part
             process.kill()
             process.start()
+            self.struck[blow.victim] += 1
 
 
 def pause() -> None:

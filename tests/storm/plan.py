@@ -37,7 +37,7 @@ class Plan:
     seed: int
     folder: str
     clients: int = 3
-    concurrency: int = 14
+    concurrency: int = 24
     servers: int = 2
     flavour: str = "article-1"
     client_kills: int = 0

@@ -22,6 +22,8 @@ _ROWS: tuple[tuple[str, Callable[[Result], str]], ...] = (
     ("  not sent", lambda result: _count(result.calls, "not_sent")),
     ("ever unknown", lambda result: _rate(result.unknown, result)),
     ("  of these resolved", lambda result: f"{result.resolved:,}"),
+    ("resumed after a kill", lambda result: f"{result.resumed:,}"),
+    ("keys at the API", lambda result: f"{result.keys:,}"),
     ("answered by the journal", lambda result: f"{result.from_journal:,}"),
     ("replays", lambda result: f"{result.replays:,}"),
     ("wrong at the processor", lambda result: "-" if result.processor is None else f"{result.processor:,}"),

@@ -37,6 +37,8 @@ class Result:
         calls: All statements by outcome.
         unknown: Payments of which at least one call said "unknown".
         resolved: Those of them that had a final answer in the end.
+        resumed: Payments that were under way when their client was killed, and that the next one took up from the journal.
+        keys: Keys in the books of the API.
         from_journal: Final answers that came from the journal.
         replays: Final answers that the server marked as stored ones.
         requests: Requests that reached the relay.
@@ -63,6 +65,8 @@ class Result:
     calls: dict[str, int]
     unknown: int
     resolved: int
+    resumed: int
+    keys: int
     from_journal: int
     replays: int
     requests: int
@@ -100,6 +104,7 @@ def summary(
     relay: dict[str, Any],
     seconds: float,
     kills: dict[str, int],
+    resumed: int,
 ) -> Result:
     """Count everything."""
     by_order: dict[str, list[Statement]] = defaultdict(list)
@@ -125,6 +130,8 @@ def summary(
         calls=dict(sorted(Counter(statement.outcome for statement in statements).items())),
         unknown=len(unknown),
         resolved=sum(any(statement.final for statement in by_order[order]) for order in unknown),
+        resumed=resumed,
+        keys=books.keys,
         from_journal=sum(statement.journal for statement in final),
         replays=sum(statement.replayed for statement in final),
         requests=relay["requests"],

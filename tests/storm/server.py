@@ -30,21 +30,30 @@ def settings_of(plan: Plan, database: str) -> Settings:
     )
 
 
-def work(plan: Plan) -> dict[str, float]:
-    """Seconds of work by order, where there is any."""
-    return {payment.order: payment.work for payment in plan.payments() if payment.work}
+class Work:
+    """Makes some payments take their time, each the first time that this process is at it.
+
+    Work that always outlasts the lease would be taken over for ever, which is what leases are like.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._seen: set[str] = set()
+
+    def __call__(self, name: str, order: Order) -> None:
+        """See `keyed.Point`."""
+        reference = order.content["order"]
+        if name == "claimed" and reference not in self._seen:
+            seconds = self._plan.payment(int(reference.partition("-")[2])).work
+            if seconds:
+                self._seen.add(reference)
+                time.sleep(seconds)
 
 
 def main() -> None:
     """Serve until killed."""
     plan, port, database = Plan.from_text(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-    seconds = work(plan)
-
-    def point(name: str, order: Order) -> None:
-        if name == "claimed":
-            time.sleep(seconds.get(order.content["order"], 0.0))
-
-    app = make_app(settings_of(plan, database), point=point)
+    app = make_app(settings_of(plan, database), point=Work(plan))
     uvicorn.run(app, port=port, log_level="critical", access_log=False, timeout_keep_alive=3600, backlog=1024)
 
 

@@ -11,6 +11,7 @@ import samekey
 
 from ._bank import Settings
 from ._demo import demo
+from ._journal import Refused, add_journal
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,10 +25,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.command is None:
         parser.print_help()
         return 2
-    settings = Settings(given.payments, given.seed, given.faults)
     try:
-        code = demo(settings, plain=given.plain, as_json=given.json)
+        code: int = given.run(given)
         sys.stdout.flush()
+    except Refused as error:
+        sys.stderr.write(f"samekey: {error}\n")
+        return 1
     except BrokenPipeError:
         # The reader has left (`samekey demo | head`); what Python still holds goes nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -35,6 +38,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     return code
+
+
+def _run_demo(given: argparse.Namespace) -> int:
+    settings = Settings(given.payments, given.seed, given.faults)
+    return demo(settings, plain=given.plain, as_json=given.json)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -50,12 +58,14 @@ def _parser() -> argparse.ArgumentParser:
             "Exit code 0 only if samekey doubled nothing, lost nothing, and each of its reports was true."
         ),
     )
+    demo_parser.set_defaults(run=_run_demo)
     option = demo_parser.add_argument
     option("--payments", type=_payments, default=300, metavar="N", help="payments to send (default 300)")
     option("--seed", type=int, default=7, metavar="N", help="which faults are drawn (default 7)")
     option("--faults", type=_share, default=0.3, metavar="P", help="share of faulty requests, 0 to 0.8 (default 0.3)")
     option("--plain", action="store_true", help="no live display and no colours")
     option("--json", action="store_true", help="print the numbers as JSON")
+    add_journal(commands)
     return parser
 
 

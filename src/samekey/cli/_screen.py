@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,10 +27,12 @@ class Screen:
     Args:
         plain: Neither colours nor a live display.
         quiet: No progress unless it is a live display.
+        results: Where results go instead of standard output.
     """
 
-    def __init__(self, *, plain: bool, quiet: bool) -> None:
+    def __init__(self, *, plain: bool, quiet: bool, results: TextIO | None = None) -> None:
         self._quiet = quiet
+        self._out = results
         self._results: Console | None = None
         self._live: Console | None = None
         if plain:
@@ -40,22 +42,23 @@ class Screen:
         except ImportError:
             self._error(f"{MISSING}\n")
             return
-        self._results = Console(highlight=False, soft_wrap=True)
+        self._results = Console(file=results, highlight=False, soft_wrap=True)
         console = Console(stderr=True, highlight=False)
         self._live = console if console.is_terminal and not console.is_dumb_terminal else None
 
     def show(self, lines: Iterable[Line]) -> None:
         """Print *lines*."""
+        out = self._out or sys.stdout
         for line in lines:
             if self._results is None:
                 text = "".join(text for text, _ in line)
-                sys.stdout.write(f"{_fitting(text, sys.stdout.encoding)}\n")
+                out.write(f"{_fitting(text, out.encoding)}\n")
             else:
                 from rich.text import Text
 
                 encoding = self._results.encoding
                 self._results.print(Text.assemble(*((_fitting(text, encoding), style) for text, style in line)))
-        sys.stdout.flush()
+        out.flush()
 
     @contextmanager
     def progress(self, total: int) -> Iterator[Track]:

@@ -1,11 +1,13 @@
-"""What mkdocs has to know beyond mkdocs.yml: pages whose text has its one place elsewhere in the repository.
+"""Lay out the pages of the site in build/docs: docs/, and pages whose text has its one place elsewhere.
 
 - `index.md` shows the README.
-- `project/*.md` are CHANGELOG.md, CONTRIBUTING.md and SECURITY.md.
+- `project/*.md` are CHANGELOG.md, CONTRIBUTING.md, SECURITY.md and the licence.
 - `examples/index.md` is examples/README.md, and each example is a page of its own.
 
 A page's links to files of the repository are turned to the pages that show them; one that no page shows stays as it is,
 and the strict build refuses it.
+
+python tools/docs_pages.py build/docs
 """
 
 from __future__ import annotations
@@ -13,13 +15,9 @@ from __future__ import annotations
 import ast
 import os
 import re
+import shutil
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from mkdocs.config.defaults import MkDocsConfig
-    from mkdocs.structure.files import Files
-    from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parent.parent
 INDEX = "index.md"
@@ -30,6 +28,7 @@ FENCE = re.compile(r"^ *(`{3,}|~{3,})")
 def made() -> dict[str, str]:
     """The pages that are made from something outside of docs/, and from what."""
     found = {
+        INDEX: "README.md",
         "project/changelog.md": "CHANGELOG.md",
         "project/contributing.md": "CONTRIBUTING.md",
         "project/security.md": "SECURITY.md",
@@ -37,21 +36,22 @@ def made() -> dict[str, str]:
         "examples/index.md": "examples/README.md",
     }
     for path in sorted((ROOT / "examples").iterdir()):
-        if path.suffix == ".py" or (path / "README.md").exists():
+        if path.suffix == ".py" or (path / "README.md").exists() or (path / "__init__.py").exists():
             found[f"examples/{path.stem}.md"] = f"examples/{path.name}"
     return found
 
 
 def shown() -> dict[str, str]:
     """Which page shows a file or folder of the repository."""
-    found = {"README.md": INDEX, "examples": "examples/index.md"}
+    found = {"examples": "examples/index.md"}
+    docs = ROOT / "docs"
+    for path in docs.rglob("*"):
+        if path.is_file():
+            found[str(path.relative_to(ROOT))] = str(path.relative_to(docs))
     for page, source in made().items():
         found[source] = page
         found |= {str(part.relative_to(ROOT)): page for part in (ROOT / source).rglob("*") if part.is_file()}
-    docs = ROOT / "docs"
-    return found | {
-        str(path.relative_to(ROOT)): str(path.relative_to(docs)) for path in docs.rglob("*") if path.is_file()
-    }
+    return found
 
 
 def text_of(source: str) -> str:
@@ -59,37 +59,25 @@ def text_of(source: str) -> str:
     path = ROOT / source
     if path.is_dir():
         parts = [f"## {part.relative_to(path)}\n\n{fenced(part)}" for part in sorted(path.rglob("*.py"))]
-        return "\n\n".join([(path / "README.md").read_text(), *parts])
+        told = path / "README.md"
+        about = told.read_text() if told.exists() else f"# {path.name}\n\n{_docstring(path / '__init__.py')}"
+        return "\n\n".join([about, *parts])
     text = path.read_text()
     if path.suffix == ".md":
         return text
     if path.suffix != ".py":
         return f"# Licence\n\n```text\n{text}```\n"
-    about, _, _ = (ast.get_docstring(ast.parse(text)) or "").partition("\n\n")
+    about, _, _ = _docstring(path).partition("\n\npython ")
     return f"# {path.name}\n\n{about}\n\n```console\n$ python {source}\n```\n\n{fenced(path)}\n"
+
+
+def _docstring(path: Path) -> str:
+    return ast.get_docstring(ast.parse(path.read_text())) or ""
 
 
 def fenced(path: Path) -> str:
     """A file as a block of code."""
     return f"````python\n{path.read_text().rstrip()}\n````"
-
-
-def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages that are made."""
-    from mkdocs.structure.files import File
-
-    for page, source in made().items():
-        files.append(File.generated(config, page, content=text_of(source)))
-    return files
-
-
-def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
-    """The page with the README in its place, and its links turned to pages."""
-    own = page.file.src_uri
-    if own == INDEX:
-        return turned((ROOT / "README.md").read_text(), "README.md", own)
-    source = made().get(own, f"docs/{own}")
-    return turned(markdown, f"{source}/README.md" if (ROOT / source).is_dir() else source, own)
 
 
 def turned(markdown: str, source: str, own: str) -> str:
@@ -111,3 +99,24 @@ def turned(markdown: str, source: str, own: str) -> str:
             fence = "" if fence else opened[1]
         lines.append(line if fence else LINK.sub(turn, line))
     return "\n".join(lines) + "\n"
+
+
+def lay_out(target: Path) -> None:
+    """Write all pages into the folder *target*, which is made anew."""
+    if target.exists():
+        shutil.rmtree(target)
+    shutil.copytree(ROOT / "docs", target)
+    texts = {}
+    for path in target.rglob("*.md"):
+        page = str(path.relative_to(target))
+        texts[page] = (f"docs/{page}", path.read_text())
+    for page, source in made().items():
+        texts[page] = (f"{source}/README.md" if (ROOT / source).is_dir() else source, text_of(source))
+    for page, (source, text) in texts.items():
+        path = target / page
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(turned(text, source, page))
+
+
+if __name__ == "__main__":
+    lay_out(Path(sys.argv[1]))

@@ -1,0 +1,1 @@
+"""A Celery task that charges; `run.py` shows it."""

@@ -1,0 +1,1 @@
+"""A backend between phones and a payments API; `run.py` shows it."""

@@ -1,0 +1,46 @@
+"""The examples that consist of several processes, each run by its one command."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+QUICK = Path(__file__).with_name("quick")
+"""On the path of these processes: leases are short there."""
+
+
+@pytest.mark.parametrize(
+    ("example", "told"),
+    [
+        (
+            "mobile_backend",
+            [
+                "was asked 1 time, and charged 1 time",
+                "201 ch_4822",
+                "for another order: 422",
+                "charges: 4821 4822 4822",
+            ],
+        ),
+        ("job_runner", ["is killed", "the job is done: ch_4821", "charges: 1"]),
+    ],
+)
+def test_example(example: str, told: list[str]) -> None:
+    """It says what happened, and asserts it."""
+    done = subprocess.run(
+        [sys.executable, f"examples/{example}/run.py"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(QUICK), "PYTHONWARNINGS": "default"},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    for line in told:
+        assert line in done.stdout
