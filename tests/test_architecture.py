@@ -50,6 +50,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "_trail",
     ),
     "wire": (
+        "_deadlines",
         "_pause",
         "_wire",
         "_engine",
@@ -82,8 +83,8 @@ NOT_IN_PURE = ("time", "random", "logging", "httpx", "httpx2", "anyio", "tenacit
 # Who may import what at run time, inside functions too; everybody else may not.
 OWNERS: dict[str, tuple[str, ...]] = {
     "time": ("_sync", "_async", "_pause", "_journal_memory", "sqlite", "testing", "cli"),
-    "anyio": ("_sync", "_async", "_pause", "sqlite", "testing", "cli"),
-    "asyncio": ("postgres", "testing", "cli"),
+    "anyio": ("_sync", "_async", "_deadlines", "_pause", "sqlite", "testing", "cli"),
+    "asyncio": ("_deadlines", "postgres", "testing", "cli"),
     "trio": (),
     "socket": ("testing", "cli"),
     "random": ("testing", "cli"),
@@ -114,6 +115,8 @@ NOT_AT_IMPORT = (
     "httpx2",
     "sqlite3",
     "opentelemetry",
+    "asyncio",
+    "samekey._deadlines",
     "samekey._timeline",
     "samekey.testing",
     "samekey.cli",

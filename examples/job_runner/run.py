@@ -11,13 +11,34 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from samekey.testing import LedgerServer, faults
 
 HERE = Path(__file__).parent
-COMMAND = ["celery", "--workdir", str(HERE), "-A", "tasks", "worker", "--concurrency", "1", "--loglevel", "WARNING"]
-QUIET = ["--without-gossip", "--without-mingle", "--without-heartbeat", "--quiet"]
+COMMAND = [
+    "celery",
+    "--quiet",
+    "--workdir",
+    str(HERE),
+    "-A",
+    "tasks",
+    "worker",
+    "--concurrency",
+    "1",
+    "--loglevel",
+    "WARNING",
+]
+QUIET = ["--without-gossip", "--without-mingle", "--without-heartbeat"]
+
+
+def wait(condition: Callable[[], object], worker: subprocess.Popen[bytes]) -> None:
+    """Wait for what the worker does."""
+    while not condition():
+        if worker.poll() is not None:
+            raise RuntimeError("the worker has left")
+        time.sleep(0.1)
 
 
 def main() -> None:
@@ -27,19 +48,17 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, bank.listen() as url:
         os.environ |= {"PAYMENTS_API": url, "JOBS_FOLDER": folder}
         sys.path.insert(0, str(HERE))
-        from tasks import app, charge  # noqa: PLC0415 - it reads the environment
+        from tasks import app, charge  # here, for it reads the environment
 
         job = charge.delay(4821)
         print(f"job {job.id} is enqueued")
-        worker = subprocess.Popen([sys.executable, "-m", *COMMAND, *QUIET])
+        worker = subprocess.Popen([sys.executable, "-m", *COMMAND, *QUIET])  # noqa: S603 - our own worker
         try:
-            while not bank.effects:
-                time.sleep(0.05)
+            wait(lambda: bank.effects, worker)
             victim = int(bank.effects[0].request.header("X-Process") or 0)
             os.kill(victim, signal.SIGKILL)
             print(f"process {victim} is killed: the charge is made, and nobody here knows it")
-            while not job.ready():
-                time.sleep(0.2)
+            wait(job.ready, worker)
             print("the job is done:", job.get())
         finally:
             worker.terminate()

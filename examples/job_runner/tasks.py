@@ -28,6 +28,7 @@ app.conf.update(
     worker_prefetch_multiplier=1,
     broker_connection_retry_on_startup=True,
     worker_enable_remote_control=False,
+    worker_redirect_stdouts=False,
     broker_transport_options={  # files instead of a broker, so that the example needs no server
         "data_folder_in": str(FOLDER / "queue"),
         "data_folder_out": str(FOLDER / "queue"),

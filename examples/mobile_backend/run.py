@@ -65,7 +65,9 @@ class Backend:
     def running(self) -> Iterator[subprocess.Popen[bytes]]:
         """Run it until the block ends."""
         command = ["uvicorn", "--app-dir", str(HERE), "backend:app", "--port", str(self.port), "--log-level", "warning"]
-        process = subprocess.Popen([sys.executable, "-m", *command], env=self.environment)
+        process = subprocess.Popen(  # noqa: S603 - our own backend
+            [sys.executable, "-m", *command], env=self.environment
+        )
         try:
             while process.poll() is None:
                 with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
@@ -92,7 +94,7 @@ def double_tap(phone: Phone, bank: LedgerServer) -> None:
     assert len(bank.requests) == len(bank.effects) == 1
 
 
-def killed(phone: Phone, bank: LedgerServer, backend: Backend, process: subprocess.Popen[bytes]) -> str:
+def killed(phone: Phone, bank: LedgerServer, process: subprocess.Popen[bytes]) -> str:
     """The backend dies when the charge is made and the answer is not there yet; gives the key of the phone."""
     key = str(uuid.uuid4())
     bank.script(faults.never())
@@ -120,7 +122,7 @@ def main() -> None:
         ada = Phone(backend.url, "ada")
         with backend.running() as process:
             double_tap(ada, bank)
-            key = killed(ada, bank, backend, process)
+            key = killed(ada, bank, process)
         with backend.running():
             print("  a new one is started; the phone repeats its request, with the same key")
             answer = ada.pay(4822, key)

@@ -24,6 +24,7 @@ from .errors import (
     StillInProgress,
 )
 from .events import Listener, log_events
+from .journal import AsyncJournal, AsyncMemoryJournal, Journal, MemoryJournal
 from .policy import RetryPolicy
 
 __version__ = "0.1.0.dev0"
@@ -32,12 +33,15 @@ __all__ = [
     "GENERIC",
     "AlreadyExecuted",
     "AsyncIdempotentTransport",
+    "AsyncJournal",
+    "AsyncMemoryJournal",
     "Attempt",
     "Dialect",
     "Failure",
     "GaveUp",
     "IdempotencyError",
     "IdempotentTransport",
+    "Journal",
     "JournalError",
     "KeyExpired",
     "KeyMismatch",
@@ -46,6 +50,7 @@ __all__ = [
     "KeyedAuth",
     "Kind",
     "Listener",
+    "MemoryJournal",
     "NotSent",
     "Operation",
     "Outcome",

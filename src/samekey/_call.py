@@ -9,7 +9,7 @@ from . import _pause
 from ._exchange import Exchange
 from ._holding import Holding
 from ._judge import judge_answer, judge_failure
-from ._leave import deliver, leave, rest_failed
+from ._leave import deliver, ended_late, leave, rest_failed
 from ._memory import Unresolved
 from ._named_exchange import NamedExchange
 from ._options import Options
@@ -252,7 +252,10 @@ class Call:
         self.skipped += skipped
         self.exchange.waited_for += seconds
         exchange = self.exchange
-        return exchange.too_late(self.now()) or self.check_age() or exchange.next_step()
+        late = exchange.too_late(self.now())
+        if late is not None:
+            return ended_late(self, late)
+        return self.check_age() or exchange.next_step()
 
     # -- a name in the journal
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from . import _pause
-from ._decide import Raise, Reraise
+from ._decide import Deliver, Raise, Reraise
 from ._memory import Unresolved
 from ._model import Failure
 from ._options import EXTENSION
 from ._outgoing import credentials
-from ._raising import ending_error, local_error
+from ._raising import ending_error, local_error, readable
+from ._steps import Record, Step
 from ._telling import tell_finished
 from ._trail import Told
 
@@ -58,6 +59,18 @@ def leave(call: Call) -> None:
         call.operation.told = call.the_trail.told or _told(call)
     if call.engine.listeners:
         tell_finished(call)
+
+
+def ended_late(call: Call, step: Step) -> Step:
+    """The time ran out while an answer was drained, which was to be handed on if nothing more could be sent."""
+    ending = step.ending if isinstance(step, Record) else step
+    if not isinstance(ending, Deliver):
+        return step
+    if call.raw is None:
+        call.error = call.out_of_time()
+        return Reraise(ending.outcome)
+    call.response = readable(call, call.response, call.raw, decoded=call.decoded)
+    return step
 
 
 def rest_failed(call: Call, error: Exception) -> Exception:

@@ -19,13 +19,13 @@ NEVER_SENT_CLASSES = frozenset({"ConnectError", "ConnectTimeout", "PoolTimeout",
 
 def ending_error(call: Call, ending: Raise, report: Report) -> IdempotencyError:
     """The error a call ends in."""
-    response = None if call.response is None else _readable(call, call.response, call.raw, decoded=call.decoded)
+    response = None if call.response is None else readable(call, call.response, call.raw, decoded=call.decoded)
     situation = _situation(call, ending.error, response)
     if response is None and situation == "HTTPStatusError":
         # The attempt that is still open was answered, a later one was not: the error shows that answer.
         if call.previous is not None:
             before, raw, decoded = call.previous
-            response = _readable(call, before, raw, decoded=decoded)
+            response = readable(call, before, raw, decoded=decoded)
         else:
             situation = "TransportError"
     status = None if response is None else response.status_code
@@ -81,7 +81,7 @@ def _situation(call: Call, kind: str, response: Any) -> str:
     return answered or failed or "RequestError"
 
 
-def _readable(call: Call, response: Any, raw: bytes | None, *, decoded: bool) -> Any:
+def readable(call: Call, response: Any, raw: bytes | None, *, decoded: bool) -> Any:
     """An answer with its body as far as it was kept, tied to the caller's request."""
     make = call.engine.backend.Response
     stream = call.engine.backend.ByteStream(raw or b"")

@@ -97,7 +97,7 @@ class World:
             assert wait >= (2.0 if attempt.status in (409, 202) and attempt.verdict == "in_progress" else 1.0)
 
 
-REPORTED_UNKNOWN = {401, 407, 302, 307, 400, 403, 404, 413, 422}
+REPORTED_UNKNOWN = {401, 407, 302, 307, 400, 403, 404, 413, 422, 425, 429}
 """401, 407 and 3xx go back to httpx; front-door answers come under a key that is not fresh, nothing known open."""
 
 
