@@ -34,7 +34,7 @@ SHAPES: dict[str, list[Fault]] = {
     "the key is revoked, after a lost answer": [faults.lost(), error(401, "invalid_request_error")],
 }
 
-server = LedgerServer(lambda request: {"id": "pi_1", "object": "payment_intent"})
+server = LedgerServer(lambda _: {"id": "pi_1", "object": "payment_intent"})
 client = samekey.wrap(
     httpx.Client(transport=server.transport(), base_url="https://api.stripe.com", auth=("sk_test_...", "")),
     dialect=STRIPE,

@@ -8,8 +8,7 @@ use `await` at its top level. An HTML comment on a line before the block changes
     <!-- test: fresh -->                starts a new namespace
     <!-- test: raises NameOfError -->   must end with this error, or one derived from it
 
-The scripts in `examples/` run the same way, each as a whole. An example that is a package (`python -m`) has tests of its
-own.
+The scripts in `examples/` run the same way, each as a whole. An example that is a package has tests of its own.
 """
 
 from __future__ import annotations

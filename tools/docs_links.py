@@ -1,7 +1,7 @@
 """Names of samekey in a docstring become links to their place in the reference.
 
-A docstring writes `Report` or `samekey.Report`; which names have a place is read from the `:::` lines of the reference,
-and from the members of those. (A griffe extension, loaded by mkdocstrings.)
+A docstring writes `Report` or `samekey.Report`; which names have a place is read from the `:::` lines of the reference;
+a member is linked to its class. (A griffe extension, loaded by mkdocstrings.)
 """
 
 from __future__ import annotations
@@ -37,12 +37,13 @@ def linked(text: str) -> str:
 
     def link(match: re.Match[str]) -> str:
         known, name = places(), match["name"]
-        owner, _, member = name.rpartition(".")
+        owner = name.rpartition(".")[0]
         shown = f"`{name}{match['call'] or ''}`"
         if name in known:
             return f"[{shown}][{known[name]}]"
-        if owner in known and member and owner[0].isupper():
-            return f"[{shown}][{known[owner]}.{member}]"
+        if owner in known and owner[:1].isupper():
+            # Settings and attributes have no place of their own, but that of their class.
+            return f"[{shown}][{known[owner]}]"
         return match[0]
 
     # "...::" before a block of code is how reStructuredText says it; Markdown needs one colon.

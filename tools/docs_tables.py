@@ -34,6 +34,7 @@ from samekey._model import Answer, Failure, GaveUp, Kind, Outcome, Reading, Verd
 from samekey.budget import RetryBudget
 from samekey.dialects import GENERIC, classify
 from samekey.policy import RetryPolicy
+from tools import dialect_tables
 
 ROOT = Path(__file__).parent.parent
 MARKED = re.compile(
@@ -105,7 +106,9 @@ ANSWERS = (
     Row("a replay of a 4xx", Verdict.STORED_ERROR, 402),
     Row("a replay of a 5xx or 408: it would come again", Verdict.STORED_ERROR, 500),
     Row('"a request with this key is in progress" (409, 202 ...)', Verdict.IN_PROGRESS, 409),
-    Row('"this key was used with another request", and these very bytes are open', Verdict.MISMATCH, 422, only_open=True),
+    Row(
+        '"this key was used with another request", and these very bytes are open', Verdict.MISMATCH, 422, only_open=True
+    ),
     Row('"this key was used with another request", otherwise', Verdict.MISMATCH, 422, same_bytes=False),
     Row('"done before", and the dialect says to believe it', Verdict.ALREADY_DONE, 409, believe_done=True),
     Row('"done before", otherwise', Verdict.ALREADY_DONE, 409),
@@ -144,7 +147,13 @@ FAILURES = {
 
 def failures() -> str:
     """After an attempt without an answer."""
-    head = ("what happened", "keyed, nothing open", "keyed, something open", "no key, idempotent", "no key, POST or PATCH")
+    head = (
+        "what happened",
+        "keyed, nothing open",
+        "keyed, something open",
+        "no key, idempotent",
+        "no key, POST or PATCH",
+    )
     columns = (KEYED, OPEN, IDEMPOTENT, UNKEYED)
     return table(head, ((FAILURES[kind], *(told(after_failure(kind, facts)) for facts in columns)) for kind in Failure))
 
@@ -266,6 +275,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "budget": lambda: settings(RetryBudget),
     "options": lambda: settings(options),
     "operation": lambda: settings(operation),
+    **dialect_tables.TABLES,
 }
 
 

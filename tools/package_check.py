@@ -24,7 +24,7 @@ FLOOR = re.compile(r"(?P<name>[\w.-]+)(?P<extras>\[[\w,]+\])?>=(?P<version>[\w.]
 BARE = """
 import sys
 import samekey, httpx
-optional = {"httpx2", "rich", "psycopg", "psycopg_pool", "opentelemetry", "trio"} & set(sys.modules)
+optional = {"httpx2", "rich", "psycopg", "opentelemetry"} & set(sys.modules)
 assert not optional, optional
 from samekey.testing import LedgerServer, faults, no_waiting
 server = LedgerServer()
@@ -60,8 +60,8 @@ EXTRAS = {
 import httpx2, samekey, sys
 from samekey.testing import LedgerServer
 server = LedgerServer()
-with server.listen() as url:
-    response = samekey.wrap(httpx2.Client(base_url=url, trust_env=False)).post("/v1/charges", json={})
+with server.listen() as url, samekey.wrap(httpx2.Client(base_url=url, trust_env=False)) as client:
+    response = client.post("/v1/charges", json={})
 assert samekey.report(response).outcome == "executed"
 server.assert_executed_once()
 """,
@@ -91,6 +91,11 @@ class Environment:
         """Run a piece of Python, isolated from the source tree and from warnings that are let pass."""
         subprocess.run([self.python, "-I", "-W", "error", "-c", code], check=True, cwd=self.folder)
 
+    def run_tests(self) -> None:
+        """Run a part of the test suite against what is installed; warnings of old libraries are theirs."""
+        options = ["-q", "-n", "2", "-p", "no:cacheprovider", "-W", "default"]
+        subprocess.run([self.python, "-m", "pytest", *options, *TESTS], check=True, cwd=ROOT)
+
     def command(self, *arguments: str) -> str:
         """What a command of the environment prints."""
         done = subprocess.run(
@@ -109,12 +114,20 @@ def floors(extras: bool) -> list[str]:
 
 def check_files(wheel: Path, sdist: Path) -> None:
     """Wheel and sdist hold what they must, and no more."""
-    names = zipfile.ZipFile(wheel).namelist()
+    with zipfile.ZipFile(wheel) as packed_wheel, tarfile.open(sdist) as packed_sdist:
+        names, inside = packed_wheel.namelist(), {name.partition("/")[2] for name in packed_sdist.getnames()}
     sources = {str(path.relative_to(ROOT / "src")) for path in (ROOT / "src").rglob("*.py")} | {"samekey/py.typed"}
     packed = {name for name in names if ".dist-info/" not in name}
     assert packed == sources, packed ^ sources
-    inside = {name.partition("/")[2] for name in tarfile.open(sdist).getnames()}
-    for needed in ("pyproject.toml", "README.md", "LICENSE", "Makefile", "constraints.txt", "mkdocs.yml", "tests/conftest.py"):
+    for needed in (
+        "pyproject.toml",
+        "README.md",
+        "LICENSE",
+        "Makefile",
+        "constraints.txt",
+        "mkdocs.yml",
+        "tests/conftest.py",
+    ):
         assert needed in inside, needed
 
 
@@ -144,16 +157,9 @@ def main() -> int:
         print("lowest:", *floors(extras=True))
         for code in (BARE, SOCKETS, *EXTRAS.values()):
             lowest.run(code)
-        tests = [sys.executable, "-c", ""] if "--quick" in sys.argv else _tests(lowest)
-        subprocess.run(tests, check=True, cwd=ROOT)
+        lowest.run_tests()
         print("with the lowest versions: well")
     return 0
-
-
-def _tests(lowest: Environment) -> list[str | Path]:
-    # Warnings of old libraries are theirs; and the tree's own `src` is not on the path of an installed wheel.
-    options = ["-q", "-n", "2", "-p", "no:cacheprovider", "-W", "default"]
-    return [lowest.python, "-m", "pytest", *options, *TESTS]
 
 
 if __name__ == "__main__":

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import subprocess
 import tempfile
+import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
+
+import psycopg
+
+_PATIENCE = 60.0
 
 
 class EmbeddedPostgres:
@@ -30,8 +36,20 @@ class EmbeddedPostgres:
         pgexec("pg_ctl", arguments, bin_path=self._server.bin_path, user=self._server.system_user)
 
     def start(self) -> None:
-        """Start it again, at the same address."""
-        self._server.ensure_postgres_running()
+        """Start it again, at the same address, and wait until it has recovered.
+
+        Raises:
+            TimeoutError: It does not answer within a minute.
+        """
+        until = time.monotonic() + _PATIENCE
+        while time.monotonic() < until:
+            # The package waits for ten seconds, and a recovery may take longer.
+            with contextlib.suppress(subprocess.SubprocessError, psycopg.OperationalError):
+                self._server.ensure_postgres_running()
+                psycopg.connect(self.address).close()
+                return
+            time.sleep(0.1)
+        raise TimeoutError("PostgreSQL does not start")
 
     def close(self) -> None:
         """Stop it for good."""

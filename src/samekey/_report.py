@@ -9,13 +9,15 @@ from ._keys import digest
 from ._options import EXTENSION
 
 if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
+
     from ._model import Failure, GaveUp, Kind, Outcome, Verdict
 
 CALL = "samekey.call"
 """Where a request's extensions keep its call, so that redirects and auth legs find it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Attempt:
     """One exchange with the server.
 
@@ -42,6 +44,10 @@ class Attempt:
     error: str | None = None
     message: str | None = None
     open: bool = False
+
+    def __repr__(self) -> str:
+        parts = (self.kind, self.status, self.error or self.verdict, f"{self.elapsed:.3f} s", self.open and "open")
+        return f"Attempt({self.number}, {', '.join(str(part) for part in parts if part)})"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -81,6 +87,18 @@ class Report:
             f"Report(key={key}, name={self.name!r}, outcome={str(self.outcome)!r}, replayed={self.replayed}, "
             f"attempts={len(self.attempts)}{gave_up})"
         )
+
+    def __str__(self) -> str:
+        """A timeline of the call for people, one line for each attempt; the key is shown as a digest."""
+        from ._timeline import as_text
+
+        return as_text(self)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """The same as a table, for `rich.print`."""
+        from ._timeline import as_table
+
+        return as_table(self, options.max_width, ascii_only=options.ascii_only)
 
 
 def report(response_or_error: Any) -> Report | None:

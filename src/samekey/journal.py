@@ -74,13 +74,14 @@ class Journal(Protocol):
         """Operations that nobody is at and nobody knows the end of: UNKNOWN, or IN_FLIGHT with the lease run out."""
 
     def resolve(self, name: str, *, executed: bool, scope: str | None = None, resource: str | None = None) -> Entry:
-        """Decide an unresolved operation by hand.
+        """Decide an unresolved operation by hand; one that is only claimed may be decided too.
 
         Executed: a rerun raises `AlreadyExecuted` (with *resource*). Not executed: a rerun starts with a new key.
 
         Raises:
             KeyError: No such operation.
-            ValueError: Somebody is at it (a live lease), or it has ended already.
+            ValueError: Somebody is at it (a live lease), it has ended already, or *resource* is given for something
+                that was not executed.
         """
 
     def sweep(self, *, older_than: float, limit: int = 1000) -> int:

@@ -45,15 +45,14 @@ class Network:
 
     async def _run(self, started: threading.Event) -> None:
         self._loop, self._ended = asyncio.get_running_loop(), asyncio.Event()
-        upstream = Upstream([self._upstream])
-        relay = Relay(upstream, self._weather)
+        relay = Relay(Upstream([self._upstream]), self._weather)
         server = await asyncio.start_server(relay.serve, HOST, 0)
         self.url = f"http://{HOST}:{server.sockets[0].getsockname()[1]}"
         started.set()
         await self._ended.wait()
-        await relay.settle()
         server.close()
-        upstream.close()
+        await relay.end()
+        await server.wait_closed()
 
 
 @contextlib.contextmanager

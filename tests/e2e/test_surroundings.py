@@ -7,7 +7,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import httpx
 import pytest
@@ -23,15 +23,23 @@ from examples.payments_api.outbox import Worker
 from examples.payments_api.processor import make_processor
 from examples.payments_api.run import serving
 from examples.payments_api.settings import Settings
-from samekey.testing import LedgerServer, faults, no_waiting
+from samekey.testing import LedgerServer, Reply, faults, no_waiting
 from tests.e2e.api import CHARGES, Api, Gate, Once, body, key, wait_until
 
 Start = Callable[..., Api]
+Workers = Callable[[str], Worker]
 
 
-def worker(api: Api, url: str) -> Worker:
-    """A worker of the outbox, whose processor is at *url*."""
-    return Worker(api.service.database, processor_client(url), Metrics(), make_log("critical"))
+@pytest.fixture
+def worker(api: Api) -> Iterator[Callable[[str], Worker]]:
+    """Make workers of the outbox, whose processor is at an address."""
+    with ExitStack() as stack:
+
+        def make(url: str) -> Worker:
+            client = stack.enter_context(processor_client(url))
+            return Worker(api.service.database, client, Metrics(), make_log("critical"))
+
+        yield make
 
 
 def intents(api: Api) -> set[tuple[str, int]]:
@@ -42,14 +50,14 @@ def intents(api: Api) -> set[tuple[str, int]]:
 # -- the outbox
 
 
-def test_outbox(api: Api) -> None:
+def test_outbox(api: Api, worker: Workers) -> None:
     """What was charged is captured, once, although the processor's first answer is lost."""
     processor = LedgerServer()
     processor.script(faults.lost(), faults.status(503))
     charged = api.charge().json()["id"]
     with processor.listen() as url, no_waiting():
-        assert worker(api, url).run_once() == 1
-        assert worker(api, url).run_once() == 0
+        assert worker(url).run_once() == 1
+        assert worker(url).run_once() == 0
 
     processor.assert_executed_once()
     processor.assert_same_key()
@@ -58,72 +66,66 @@ def test_outbox(api: Api) -> None:
     assert api.rows("SELECT processor_ref FROM charges")[0]["processor_ref"] == "effect-1"
 
 
-def test_outbox_unknown(api: Api) -> None:
+def test_outbox_unknown(api: Api, worker: Workers) -> None:
     """As long as the outcome is unknown the intent stays, and goes out with the same key again."""
     processor = LedgerServer()
     processor.script(then=faults.lost())
     api.charge()
     with processor.listen() as url, no_waiting():
-        worker(api, url).run_once()
+        worker(url).run_once()
         assert intents(api) == {("waiting", 1)}
         processor.script()
-        wait_until(lambda: worker(api, url).run_once() == 1)
+        wait_until(lambda: worker(url).run_once() == 1)
 
     processor.assert_executed_once()
     processor.assert_same_key()
     assert intents(api) == {("done", 2)}
 
 
-def test_outbox_refused(api: Api) -> None:
+def test_outbox_refused(api: Api, worker: Workers) -> None:
     """A capture that the processor refuses is not asked for again."""
-    processor = LedgerServer(lambda _request: _refusal())
+    processor = LedgerServer(lambda _request: Reply.of_json(402, {"error": "no"}))
     api.charge()
     with processor.listen() as url:
-        worker(api, url).run_once()
-        assert worker(api, url).run_once() == 0
+        worker(url).run_once()
+        assert worker(url).run_once() == 0
 
     assert (api.rows("SELECT status FROM charges")[0]["status"], intents(api)) == ("refused", {("refused", 1)})
 
 
-def _refusal() -> object:
-    from samekey.testing import Reply
-
-    return Reply.of_json(402, {"error": "no"})
-
-
-def test_outbox_mismatch(api: Api) -> None:
+def test_outbox_mismatch(api: Api, worker: Workers) -> None:
     """A key that means something else at the processor is left for a person."""
     processor = LedgerServer()
     processor.script(faults.mismatch())
     api.charge()
     with processor.listen() as url:
-        worker(api, url).run_once()
+        worker(url).run_once()
 
     assert intents(api) == {("review", 1)}
 
 
-def test_outbox_workers_at_once(api: Api) -> None:
+def test_outbox_workers_at_once(api: Api, worker: Workers) -> None:
     """Several workers share the intents; each is told once."""
     processor = LedgerServer()
     for number in range(20):
         api.charge(f"k-{number}")
     with processor.listen() as url, ThreadPoolExecutor(4) as pool:
-        workers = [worker(api, url) for _ in range(4)]
+        workers = [worker(url) for _ in range(4)]
         done = sum(pool.map(Worker.run_once, workers))
 
     assert (done, len(processor.effects), len(processor.keys)) == (20, 20, 20)
     assert intents(api) == {("done", 1)}
 
 
-def test_outbox_worker_that_died(api: Api) -> None:
+def test_outbox_worker_that_died(api: Api, worker: Workers) -> None:
     """What a dead worker had claimed goes out, with the same key, when its lease has run out."""
     processor = LedgerServer()
     api.charge()
     with processor.listen() as url:
-        worker(api, url).run_once()
+        worker(url).run_once()
         with api.service.database.transaction() as transaction:
             transaction.rows("UPDATE outbox SET state = 'waiting', owner = 'dead', locked_until = {now}")
-        worker(api, url).run_once()
+        worker(url).run_once()
 
     processor.assert_executed_once()
     processor.assert_same_key()

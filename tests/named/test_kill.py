@@ -28,7 +28,7 @@ LEASE = 45.0
 BY_ITSELF = ["before claim", "after claim", "before send", "after answer", "before record", "after record"]
 
 
-def start(url: str, where: Path, point: str) -> subprocess.Popen[str]:
+def start(url: str, where: Path | str, point: str) -> subprocess.Popen[str]:
     """A process of the shop."""
     command = [sys.executable, str(CHILD), url, str(where), point]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

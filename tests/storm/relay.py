@@ -113,10 +113,12 @@ class Upstream:
             writer.close()
         return await asyncio.open_connection(HOST, port, limit=_LONGEST_HEAD)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Let go of the idle connections."""
         for _, writer in itertools.chain.from_iterable(self._idle.values()):
             writer.close()
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
 
 
 class Relay:
@@ -126,6 +128,7 @@ class Relay:
         self._upstream = upstream
         self._weather = weather
         self._visits: collections.Counter[str] = collections.Counter()
+        self._serving: set[asyncio.Task[Any]] = set()
         self._copies: set[asyncio.Task[bytes]] = set()
         self._draw = random.Random(seed)
         self.met: collections.Counter[str] = collections.Counter()
@@ -137,17 +140,30 @@ class Relay:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection of a client."""
-        with contextlib.suppress(ConnectionError):
-            while await self._exchange(reader, writer):
-                pass
-        writer.close()
-        with contextlib.suppress(ConnectionError):
-            await writer.wait_closed()
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving.add(task)
+        try:
+            with contextlib.suppress(ConnectionError):
+                while await self._exchange(reader, writer):
+                    pass
+        except asyncio.CancelledError:
+            pass  # by `end`; asyncio would report it as an error of the connection
+        finally:
+            self._serving.discard(task)
+            writer.close()
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
 
-    async def settle(self) -> None:
-        """Wait for the copies that are still under way."""
+    async def end(self) -> None:
+        """Wait for the copies that are still under way, and let go of all connections."""
         while self._copies:
             await asyncio.wait(self._copies)
+        for task in list(self._serving):
+            task.cancel()
+        while self._serving:
+            await asyncio.wait(self._serving)
+        await self._upstream.close()
 
     async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """One request; whether the connection can take another."""
@@ -226,15 +242,13 @@ class Relay:
 
 async def run(plan: Plan, port: int, upstream: list[int]) -> None:
     """Relay until SIGTERM; then write down what was met."""
-    servers = Upstream(upstream)
-    relay = Relay(servers, lambda order, visit: fault_of(plan.seed, order, visit), seed=plan.seed)
+    relay = Relay(Upstream(upstream), lambda order, visit: fault_of(plan.seed, order, visit), seed=plan.seed)
     ended = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
     async with await asyncio.start_server(relay.serve, HOST, port, limit=_LONGEST_HEAD, backlog=1024) as server:
         await ended.wait()
-        await relay.settle()
         server.close()
-    servers.close()
+        await relay.end()
     told = {"requests": relay.requests, "met": dict(relay.met)}
     plan.file("relay.json").write_text(json.dumps(told))
 

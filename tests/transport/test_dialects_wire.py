@@ -606,6 +606,22 @@ async def test_a_callable_that_makes_bad_keys(api: Api) -> None:
     assert api.server.requests == []
 
 
+@pytest.mark.parametrize("again", [False, True])
+async def test_failed_work_is_done_again(api: Api, again: bool) -> None:
+    """A stored 500 is final, unless the API says that the same key executes it anew; a stored 402 always is."""
+    dialect = Dialect(name="again", reexecutes_failed=again)
+    marked = {"Idempotent-Replayed": "true"}
+    api.server.script(faults.status(500, headers=marked))
+    async with api.client(dialect=dialect, policy=QUICK) as client:
+        if again:
+            assert statuses(samekey.report(await client.post())) == [500, 201]
+        else:
+            with raises(OutcomeUnknown):
+                await client.post()
+        api.server.script(faults.status(402, headers=marked))
+        assert (await client.post(json={"n": 2})).status_code == 402
+
+
 async def test_a_resource_that_an_answer_names(api: Api) -> None:
     """`done_resource` takes the first path that leads to something; a number becomes text."""
     dialect = Dialect(name="done", believe_done=True, done_resource=("links.id", "items.id"))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from samekey._timeline import bar
+
 from ._audit import Findings
 from ._bank import STEPS, Settings
 from ._story import Step, Story
@@ -87,17 +89,14 @@ def story_of(story: Story) -> list[Line]:
 
 
 def _row(step: Step, before: float, total: float) -> Line:
-    first, last = (round(moment / total * BAR) for moment in (step.started, step.started + step.elapsed))
-    first = min(first, BAR - 1)
-    length = max(1, last - first)
-    begin = min(round(before / total * BAR), first)
+    drawn = bar(step.started, step.elapsed, before, total, BAR)
     good = step.saw.endswith((" done", " replayed"))
     return (
         (f"{step.number:2} {step.kind:7}", ""),
-        (" " * begin, ""),
-        ("·" * (first - begin), "dim"),
-        ("█" * length, "green" if good else "yellow"),
-        (" " * (BAR - first - length), ""),
+        (" " * drawn.before, ""),
+        ("·" * drawn.wait, "dim"),
+        ("█" * drawn.busy, "green" if good else "yellow"),
+        (" " * drawn.after, ""),
         (f"  {step.saw:26}", "green" if good else ""),
         (f"{step.met:19}".rstrip(), "dim"),
     )

@@ -73,8 +73,10 @@ class Dialect:
         stores: Classes of answers that the API stores and replays, out of ``"2xx"``, ``"4xx"``, ``"5xx"``; None
             (default) unknown.
         never_stored: Statuses that are not stored even so, default 401 and 429.
-        reexecutes_failed: Whether work that failed is done again under the same key. Default False.
-        detects_mismatch: Whether the API notices a key that comes with another request; None (default) unknown.
+        reexecutes_failed: Whether work that failed is done again under the same key, so that even a 5xx with a replay
+            marker is worth another try. Default False.
+        detects_mismatch: Whether the API notices a key that comes with another request; None (default) unknown. For
+            those who read the dialect: samekey compares requests itself, whatever the API does.
         believe_done: Whether an "already done" answer may be taken as a success. Default False.
         done_resource: Paths of the resource that an "already done" answer names, the first found wins.
 

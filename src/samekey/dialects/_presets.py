@@ -58,9 +58,9 @@ STRIPE_V2 = Dialect(
 Stripe, paths `/v2/…`.
 
 Source: docs.stripe.com (idempotent requests), stripe-python. Confidence: high for the methods and for failed work
-being done again under the same key; medium for the mismatch, whose status is not documented; the answer for a running
-request is not documented. Retention: unknown; 30 days are often named, but not in a page we could read. No replay
-marker: a repeat cannot be told from a first answer.
+being done again under the same key; medium for the mismatch, whose status is not documented. Retention: unknown; 30
+days are often named, but not in a page we could read. Cannot tell: a replay, which has no marker; a running request,
+for which no answer is documented.
 """
 
 ADYEN = Dialect(

@@ -106,7 +106,8 @@ def _by_rule(facts: _Facts) -> Finding | None:
 
 def _by_marker(facts: _Facts) -> Finding | None:
     """A replayed error is the answer to the *first* request, so its words say nothing of this one."""
-    return (Verdict.STORED_ERROR, "replay marker") if facts.replayed else None
+    again = facts.dialect.reexecutes_failed and facts.answer.status >= 500
+    return (Verdict.STORED_ERROR, "replay marker") if facts.replayed and not again else None
 
 
 def _by_repeatability(facts: _Facts) -> Finding | None:

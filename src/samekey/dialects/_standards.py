@@ -12,8 +12,8 @@ GENERIC = Dialect(name="generic", retention=_DAY, inspect_2xx=True)
 """
 The default: a server of which only the header `Idempotency-Key` is known.
 
-Source: what public APIs have in common. Retention: 24 hours, the commonest figure, kept on the safe side by a margin
-of 5 minutes. Of a 2xx body only a machine code that names the key counts, so that a GraphQL error is not taken for
+Source: what public APIs have in common. Confidence: it promises little. Retention: 24 hours, the commonest figure, kept
+on the safe side by a margin of 5 minutes. Of a 2xx body only a machine code that names the key counts, so that a GraphQL error is not taken for
 done. Cannot tell: an empty 409 from a running request; what the server stores; whether "already done" may be
 believed, so that answer ends as an unknown outcome.
 """
@@ -24,9 +24,9 @@ IETF_DRAFT = Dialect(name="ietf-draft", carrier=Header(quoted=True))
 draft-ietf-httpapi-idempotency-key-header: the key as a quoted string.
 
 Source: revisions -06 and -07 (2025) of the draft. Confidence: high for the header and the three key errors, which it
-gives by title or by a `Link` alone. Retention: left to each server, so unknown. The draft asks to replay errors as
-well but leaves which to the resource, and makes the fingerprint optional: storage and mismatch stay unknown. It has
-no replay marker. Few servers take the quotes; try `GENERIC` first.
+gives by title or by a `Link` alone. Retention: left to each server, so unknown. The The draft asks to replay errors as
+well but leaves which to the resource. Few servers take the quotes; try `GENERIC` first. Cannot tell: a replay, which
+has no marker; what is stored; whether a mismatch is noticed, as the fingerprint is optional.
 """
 
 
