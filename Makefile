@@ -16,7 +16,7 @@ LOCK_VENV := .venv-lock
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help setup test lint types pyright tests demo docs package matrix lock format clean
+.PHONY: help setup test lint types pyright tests demo storm payments docs package matrix lock format clean
 
 help: ## Show the targets.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -68,6 +68,15 @@ tests: $(STAMP) ## Run the tests (the examples of README and docs among them) an
 
 demo: $(STAMP) ## See the main job done, over real sockets.
 	@$(VENV)/bin/samekey demo
+
+OPERATIONS ?= 2000
+STORE ?= sqlite
+
+storm: $(STAMP) ## Prove the pair: OPERATIONS payments through faults and kills, samekey and its rivals.
+	$(PY) -m tests.storm --operations $(OPERATIONS) --json storm.json --svg storm.svg
+
+payments: $(STAMP) ## Start the payments API of the examples (STORE=postgres brings a PostgreSQL along).
+	$(PY) -m examples.payments_api $(STORE)
 
 docs: $(DOCS_STAMP) ## Build the documentation as a site in site/: strictly, links checked.
 	$(PY) tools/docs_pages.py build/docs

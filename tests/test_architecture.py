@@ -62,6 +62,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "_straight",
         "_call",
         "_admit",
+        "_bind",
         "_inner",
         "_colour",
         "_signing",

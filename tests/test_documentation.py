@@ -1,10 +1,11 @@
-"""The documentation cannot go stale: tables, reference and docstrings are held against the code, links against the pages.
+"""The documentation cannot go stale: tables, reference and docstrings are held against the code, links against pages.
 
 That its examples run is tests/test_docs.py; that the site builds is `make docs`.
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import inspect
 import re
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 
 import samekey
+from samekey import cli
 from samekey.testing import faults
 from tools import docs_check, docs_pages, docs_tables
 
@@ -23,12 +25,8 @@ ROOT = Path(__file__).parent.parent
 SRC = ROOT / "src"
 PLACE = re.compile(r"^::: (?P<name>[\w.]+)$", re.MULTILINE)
 
-ELSEWHERE = {
-    "samekey.GENERIC": "with the presets",
-    "samekey.errors": "as samekey.…",
-    "samekey.budget": "as samekey.…",
-    "samekey.policy": "as samekey.…",
-}
+INTERNAL = {"samekey.errors.paired": "makes a class of two", "samekey.events.tell": "calls the listeners"}
+"""Names of public modules that are for samekey itself."""
 
 
 def public_modules() -> list[str]:
@@ -47,13 +45,24 @@ def public_names(module: ModuleType) -> list[str]:
     listed = getattr(module, "__all__", None)
     if listed is not None:
         return list(listed)
-    own = vars(module).items()
-    return [name for name, thing in own if not name.startswith("_") and getattr(thing, "__module__", "") == module.__name__]
+    own = [(name, thing) for name, thing in vars(module).items() if inspect.isfunction(thing) or inspect.isclass(thing)]
+    named = [name for name, thing in own if not name.startswith("_") and thing.__module__ == module.__name__]
+    return [name for name in named if f"{module.__name__}.{name}" not in INTERNAL]
 
 
-def places() -> set[str]:
-    """Every name, and every module, that the reference has a place for."""
-    return {match["name"] for page in (ROOT / "docs/reference/api").glob("*.md") for match in PLACE.finditer(page.read_text())}
+def resolved(name: str) -> Any:
+    """The thing that a dotted name stands for."""
+    module, _, last = name.rpartition(".")
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError:
+        return getattr(importlib.import_module(module), last)
+
+
+def places() -> list[Any]:
+    """Everything, modules included, that the reference has a place for."""
+    pages = sorted((ROOT / "docs/reference/api").glob("*.md"))
+    return [resolved(match["name"]) for page in pages for match in PLACE.finditer(page.read_text())]
 
 
 @pytest.mark.parametrize("page", docs_tables.pages(), ids=lambda page: str(page.relative_to(ROOT)))
@@ -72,18 +81,13 @@ def test_every_table_is_shown() -> None:
 @pytest.mark.parametrize("name", public_modules())
 def test_reference_is_whole(name: str) -> None:
     """Each public name of each public module has a place in the reference, alone or with its whole module."""
-    module = importlib.import_module(name)
-    known = places()
-    missing = [
-        one
-        for one in public_names(module)
-        if not inspect.ismodule(getattr(module, one))
-        and not {f"{name}.{one}", name} & known
-        and not (getattr(samekey, one, None) is getattr(module, one) and f"samekey.{one}" in known)
-        and not isinstance(getattr(module, one), samekey.Dialect)  # the presets stand together
-    ]
+    module, known = importlib.import_module(name), places()
+    offered = {one: getattr(module, one) for one in public_names(module)}
+    # The presets stand together, with the modules that they are made in.
+    wanted = {one: thing for one, thing in offered.items() if not isinstance(thing, ModuleType | samekey.Dialect)}
 
-    assert missing == []
+    whole = any(place is module for place in known)
+    assert [one for one, thing in wanted.items() if not whole and not any(place is thing for place in known)] == []
 
 
 def _described(name: str) -> Iterator[tuple[str, Any]]:
@@ -111,6 +115,32 @@ def test_every_fault_is_in_the_table() -> None:
     page = (ROOT / "docs/reference/testing.md").read_text()
 
     assert [name for name in faults.__all__ if f"`{name}(" not in page] == []
+
+
+def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, part in action.choices.items():
+                yield name
+                yield from _options(part)
+        yield from (option for option in action.option_strings if option not in ("-h", "--help", "--version"))
+
+
+def test_every_option_of_the_command_is_in_the_reference() -> None:
+    """Each command, and each of its options, is on the page of the command."""
+    page = (ROOT / "docs/reference/command.md").read_text()
+
+    assert [option for option in _options(cli._parser()) if not re.search(rf"`[^`]*{option}\b", page)] == []
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    """No page of docs is left out of the nav of mkdocs.yml, and none is named there that does not exist."""
+    named = set(re.findall(r"(?<=[ :]) ?([\w./-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE))
+    there = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")}
+
+    assert named == there | {
+        page for page in docs_pages.made() if page.startswith(("project/c", "project/s", "examples/i"))
+    }
 
 
 def test_every_example_is_in_the_table() -> None:
@@ -175,6 +205,7 @@ def test_a_whole_site_is_well(tmp_path: Path) -> None:
         ('<img src="gone.png">', "loads gone.png, which is not there"),
         ('<script src="https://e.example/x.js"></script>', "from elsewhere"),
         ('<link rel="stylesheet" href="//e.example/x.css">', "from elsewhere"),
+        ('<pre class="mermaid"></pre>', "from elsewhere"),
         ("<style>@font-face { src: url(https://e.example/x.woff) }</style>", "from elsewhere"),
     ],
 )

@@ -1,11 +1,16 @@
-"""What is promised about the distribution, read from the files; nothing is built."""
+"""What is promised about the distribution. The wheel is built here once and looked at; `make package` installs it."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
 import re
+import subprocess
+import sys
 import tomllib
+import zipfile
+from email.message import Message
+from email.parser import Parser
 from pathlib import Path
 
 import pytest
@@ -78,7 +83,7 @@ def test_everything_is_pinned() -> None:
         [
             *PROJECT["dependencies"],
             *PYPROJECT["build-system"]["requires"],
-            *PYPROJECT["dependency-groups"]["dev"],
+            *(requirement for group in PYPROJECT["dependency-groups"].values() for requirement in group),
             *(requirement for extra in PROJECT["optional-dependencies"].values() for requirement in extra),
             "pip",
         ]
@@ -103,3 +108,72 @@ def test_makefile_installs_every_extra() -> None:
 def test_changelog_is_open() -> None:
     """There is always a place for the next change."""
     assert "## [Unreleased]" in (ROOT / "CHANGELOG.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this tree."""
+    folder = tmp_path_factory.mktemp("dist")
+    subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder], check=True, cwd=ROOT)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def metadata(wheel: Path) -> Message:
+    """What an index would read from it."""
+    with zipfile.ZipFile(wheel) as packed:
+        (name,) = (name for name in packed.namelist() if name.endswith(".dist-info/METADATA"))
+        return Parser().parsestr(packed.read(name).decode())
+
+
+def test_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
+    """Every module and the marker for type checkers; no tests, no tools."""
+    with zipfile.ZipFile(wheel) as packed:
+        inside = {name for name in packed.namelist() if ".dist-info/" not in name}
+    sources = {str(path.relative_to(ROOT / "src")) for path in (ROOT / "src").rglob("*.py")}
+
+    assert inside == sources | {"samekey/py.typed"}
+
+
+def test_metadata(metadata: Message) -> None:
+    """Name, version, licence and what it needs; the README is its description."""
+    assert (metadata["Name"], metadata["Version"]) == ("samekey", PROJECT["version"])
+    assert metadata["License-Expression"] == "MIT"
+    assert metadata["Requires-Python"] == PROJECT["requires-python"]
+    assert set(metadata.get_all("Provides-Extra", [])) == set(PROJECT["optional-dependencies"])
+    assert metadata["Description-Content-Type"] == "text/markdown"
+
+
+def test_wheel_needs_nothing_optional(wheel: Path, tmp_path: Path) -> None:
+    """From the wheel, with everything optional made impossible to import: a keyed call, the command and the journal."""
+    code = """
+import sys
+for name in ("httpx2", "rich", "psycopg", "psycopg_pool", "opentelemetry", "trio"):
+    sys.modules[name] = None
+sys.path.insert(0, sys.argv.pop(1))
+import httpx, samekey, samekey.cli
+from samekey.sqlite import SQLiteJournal
+from samekey.testing import LedgerServer, faults, no_waiting
+assert "whl" in samekey.__file__
+server = LedgerServer()
+server.script(faults.lost())
+journal = SQLiteJournal("operations.sqlite3")
+client = samekey.wrap(httpx.Client(transport=server.transport(), base_url="https://api.example.com"), journal=journal)
+with no_waiting(), samekey.operation("order-1"):
+    assert samekey.is_replayed(client.post("/", json={}))
+journal.close()
+server.assert_executed_once()
+samekey.cli.main(["journal", "list", "--journal", "operations.sqlite3"])
+"""
+    command = [sys.executable, "-c", code, str(wheel)]
+    done = subprocess.run(command, check=True, cwd=tmp_path, capture_output=True, text=True)
+
+    assert "1 operation: 1 executed" in done.stdout
+
+
+def test_python_m_samekey() -> None:
+    """The command can be run as a module."""
+    done = subprocess.run([sys.executable, "-m", "samekey", "--version"], check=True, capture_output=True, text=True)
+
+    assert done.stdout.strip() == f"samekey {PROJECT['version']}"

@@ -6,7 +6,7 @@ import ast
 import inspect
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
@@ -143,7 +143,7 @@ def settings_table(kind: Any) -> str:
     return table(("setting", "what it is"), [(f"`{name}`", told[name]) for name in inspect.signature(kind).parameters])
 
 
-TABLES = {
+TABLES: dict[str, Callable[[], str]] = {
     "presets": preset_table,
     "preset-settings": own_table,
     "dialect": lambda: settings_table(Dialect),

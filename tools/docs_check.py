@@ -12,6 +12,8 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 LOADS = {"img": "src", "script": "src", "iframe": "src", "source": "src", "video": "src", "object": "data"}
+FETCHING = {"mermaid", "glightbox", "pyodide"}
+"""Classes whose elements the theme's script would draw with the help of a script from elsewhere."""
 URL_IN_CSS = re.compile(r"""(?:url\(\s*["']?|@import\s+["'])(?P<url>[^"')]+)""")
 
 
@@ -24,6 +26,7 @@ class Page(HTMLParser):
         self.loads: list[str] = []
         self.anchors: set[str] = {""}
         self.styles: list[str] = []
+        self.fetching: set[str] = set()
         self._in_style = False
         self.feed(text)
 
@@ -37,6 +40,7 @@ class Page(HTMLParser):
             self.loads.append(given.get("href", ""))
         elif LOADS.get(tag) in given:
             self.loads.append(given[LOADS[tag]])
+        self.fetching |= FETCHING & set(given.get("class", "").split())
         self.styles.append(given.get("style", ""))
         self._in_style = tag == "style"
 
@@ -58,6 +62,7 @@ def faults(site: Path) -> list[str]:
                 found.append(f"{name}: loads {url} from elsewhere")
             elif not url.startswith("data:") and not _target(path, url, site).exists():
                 found.append(f"{name}: loads {url}, which is not there")
+        found += [f"{name}: a block of class {kind} loads a script from elsewhere" for kind in sorted(page.fetching)]
         for link in page.links if path.name != "404.html" else ():
             parts = urlsplit(link)
             if parts.scheme or parts.netloc:

@@ -41,6 +41,8 @@ MARKED = re.compile(
     r"(?P<open><!-- table: (?P<name>[\w-]+) -->\n).*?(?P<close>\n<!-- /table -->)", re.DOTALL | re.MULTILINE
 )
 
+NAMES = re.compile(r"samekey\.\w+\([\w.=]*\)|\berror\.\w+")
+
 KEYED = Facts()
 """A key that samekey has made, and nothing open."""
 OPEN = Facts(open=True, at_the_door=False)
@@ -231,7 +233,9 @@ def error_classes() -> str:
     """Each error: what happened, what it means for the money, what to do."""
     kinds = [kind for kind in errors.KINDS.values() if kind is not errors.IdempotencyError]
     meanings = _messages._MEANING  # noqa: SLF001 - the one place of these words
-    rows = [(f"`{kind.__name__}`", *meanings[kind.__name__]) for kind in kinds]
+    rows = [
+        (f"`{kind.__name__}`", *(NAMES.sub(r"`\g<0>`", part) for part in meanings[kind.__name__])) for kind in kinds
+    ]
     return table(("error", "what happened", "what it means for the money", "what to do"), rows)
 
 

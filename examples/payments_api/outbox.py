@@ -80,7 +80,7 @@ class Worker:
         while not stop.is_set():
             try:
                 done = self.run_once()
-            except Exception:
+            except Exception:  # noqa: BLE001 - whatever it was, the intents are still there
                 # The database may be away; what was claimed comes back when its lease has run out.
                 self._log.exception("outbox")
                 done = 0

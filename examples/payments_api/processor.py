@@ -12,6 +12,7 @@ from starlette.routing import Route
 
 from .answers import Answer, Refused
 from .database import Database, Transaction
+from .handlers import as_response
 from .keyed import Keyed, Point
 from .keys import Keys
 from .logs import make_log
@@ -38,7 +39,7 @@ def make_processor(database: Database, settings: Settings, *, point: Point = lam
         else:
             order = Order("processor", request.url.path, key, content, hash_of("POST", request.url.path, content))
             answer = await run_in_threadpool(keyed.handle, order, _instructed)
-        return Response(answer.body, answer.status, dict(answer.headers))
+        return as_response(answer)
 
     return Starlette(routes=[Route("/v1/instructions", instruct, methods=["POST"])])
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 Flavour = Literal["article-1", "article-2"]
 
@@ -75,13 +75,12 @@ class Settings:
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self:
         """The settings as the environment has them: ``PAYMENTS_API_LEASE_SECONDS=5`` and so on."""
-        read = {"str": str, "int": int, "float": float, "bool": _flag, "Flavour": str}
-        found = {
-            part.name: read[str(part.type)](environment[name])
+        found: dict[str, Any] = {
+            part.name: _READ[str(part.type)](environment[name])
             for part in fields(cls)
             if (name := PREFIX + part.name.upper()) in environment
         }
-        return cls(**found)  # type: ignore[arg-type] # each was read as its own type
+        return cls(**found)
 
     def to_environment(self) -> dict[str, str]:
         """The environment that `from_environment` reads these settings from."""
@@ -90,3 +89,6 @@ class Settings:
 
 def _flag(text: str) -> bool:
     return text.lower() in {"1", "true", "yes", "on"}
+
+
+_READ: dict[str, Callable[[str], Any]] = {"str": str, "int": int, "float": float, "bool": _flag, "Flavour": str}

@@ -14,7 +14,6 @@ from ._memory import Unresolved
 from ._named_exchange import NamedExchange
 from ._options import Options
 from ._outgoing import outgoing
-from ._report import CALL
 from ._settings import UNSET
 from ._steps import Step
 from ._telling import tell_of, tell_sending
@@ -114,7 +113,17 @@ class Call:
         return b"".join(self.body)
 
     def loaded(self, body: bytes) -> None:
-        """The whole body was read."""
+        """The whole body was read.
+
+        Raises:
+            ValueError: Nothing was left of a body whose length was announced: it has been read before.
+        """
+        announced = self.request.headers.get("content-length", "0")
+        if not body and announced != "0":
+            raise ValueError(
+                f"the body is empty although {announced} bytes were announced: it has been read before, as a file that "
+                "an earlier try has read to its end; nothing was sent. Open or rewind it for every try"
+            )
         self.body = self.request.stream = self.engine.backend.ByteStream(body)
 
     def too_long(self, first: bytes, rest: Any) -> None:
@@ -141,7 +150,7 @@ class Call:
         trail.headers = request.headers
         trail.scope_headers = self.dialect.scope_headers
         trail.carrier = self.dialect.carrier
-        request.extensions[CALL] = trail
+        trail.operation = self.operation
 
     def outgoing(self) -> httpx.Request:
         """The request for the wire; its attempt is open from now on."""
@@ -238,6 +247,12 @@ class Call:
             response.stream = backend.Rest(
                 body, rest, response.stream, partial(rest_failed, self), backend.StreamConsumed
             )
+
+    @property
+    def nothing_left(self) -> bool:
+        """Whether nothing of the last answer has to be drained or closed: there is none, or it was read to its end."""
+        response = self.response
+        return response is None or (self.raw is not None and type(response.stream) is self.engine.backend.ByteStream)
 
     def answered(self) -> Step:
         """Judge the answer."""

@@ -39,9 +39,12 @@ class Engine:
         if not isinstance(self.policy, _policy.RetryPolicy):
             raise TypeError(f"policy must be a samekey.RetryPolicy, not {type(policy).__name__}")
         if not isinstance(dialect, Dialect):
-            raise TypeError(f"dialect must be a samekey.Dialect, not {type(dialect).__name__}")
+            raise TypeError(f"dialect must be a samekey.Dialect such as dialects.STRIPE, not {type(dialect).__name__}")
         if journal is not None and not all(hasattr(journal, step) for step in ("claim", "renew", "record", "scope")):
-            raise TypeError(f"journal must be a samekey journal, not {type(journal).__name__}")
+            raise TypeError(
+                f"journal must be a samekey journal, not {type(journal).__name__}; there are SQLiteJournal of "
+                "samekey.sqlite, PostgresJournal of samekey.postgres and, for tests, MemoryJournal"
+            )
         self.listeners = tuple(listeners)
         for listener in self.listeners:
             if not callable(listener):
@@ -63,7 +66,10 @@ class Engine:
         found: dict[Origin, Dialect] = {}
         for text, dialect in named:
             if not isinstance(dialect, Dialect):
-                raise TypeError(f"origins maps {text!r} to a {type(dialect).__name__}; it must be a samekey.Dialect")
+                raise TypeError(
+                    f"origins maps {text!r} to a {type(dialect).__name__}; it must be a samekey.Dialect such as "
+                    "dialects.STRIPE"
+                )
             found[self.parse(text)] = dialect
         if not found:
             raise ValueError("origins is empty: name the APIs that honour idempotency keys")
@@ -77,7 +83,7 @@ class Engine:
             url = self.backend.URL(text)
         except Exception as error:
             raise ValueError(f"{text!r} is not an origin; write it like 'https://api.example.com'") from error
-        if url.scheme not in ("http", "https") or not url.host or url.path not in ("", "/"):
+        if url.scheme not in ("http", "https") or not url.host or "*" in url.host or url.path not in ("", "/"):
             raise ValueError(f"{text!r} is not an origin; write it like 'https://api.example.com', without a path")
         if url.userinfo or url.query or url.fragment:
             raise ValueError(f"{text!r} has more than scheme, host and port; write 'https://api.example.com'")

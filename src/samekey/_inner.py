@@ -34,11 +34,18 @@ def checked(inner: Any, method: str, library: str) -> Any:
     """
     colour = "an async" if "async" in method else "a sync"
     if not callable(getattr(inner, method, None)):
-        raise TypeError(f"the inner transport must be {colour} transport with {method}(); {inner!r} is not")
+        other = "IdempotentTransport" if "async" in method else "AsyncIdempotentTransport"
+        raise TypeError(
+            f"the inner transport must be {colour} transport with {method}(); {inner!r} is not. {other} is for the "
+            "other kind"
+        )
     for part in _chain(inner):
         package = type(part).__module__.partition(".")[0]
         if package == "samekey" and hasattr(part, "_engine"):
-            raise ValueError("this transport or client is wrapped by samekey already; wrapping twice would retry twice")
+            raise ValueError(
+                "this transport or client is wrapped by samekey already; wrapping twice would retry twice. Use the one "
+                "you have"
+            )
         if package in RETRYING:
             raise ValueError(
                 f"the transport retries by itself ({type(part).__name__} of {package}); two layers multiply the "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from . import _pause
@@ -27,7 +29,8 @@ def deliver(call: Call) -> httpx.Response:
     status = response.status_code
     if status in (401, 407) or 300 <= status < 400:
         told.report()  # made now, since httpx may go on with the call
-        call.the_trail.pending = True
+        call.the_trail.pending = status
+        call.the_trail.request = weakref.ref(call.request)
     if status < 500 and status not in (408, 425, 429) and call.engine.budget is not None:
         call.engine.budget.deposit(call.the_trail.origin, _pause.common())
     response.extensions[EXTENSION] = told
@@ -42,7 +45,8 @@ def error_for(call: Call, ending: Raise | Reraise) -> BaseException:
     else:
         assert call.error is not None
         error = call.error
-        error.samekey_report = report  # type: ignore[attr-defined]
+        with suppress(Exception):  # an exception of somebody's own may refuse attributes
+            error.samekey_report = report  # type: ignore[attr-defined]
     call.raised = type(error).__name__
     return error
 

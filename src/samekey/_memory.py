@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 MAX_KEYS = 4096
 """Keys given by callers, or of unresolved calls, whose binding is remembered."""
+MAX_SNAPSHOT_BYTES = 64 * 1024 * 1024
+"""Bytes of forms that are kept so that a repeat sends the same ones."""
 MAX_UNRESOLVED = 1024
 """Calls without an operation that ended unknown and are remembered."""
 
@@ -40,6 +42,8 @@ class Memory:
         self.unresolved: OrderedDict[Identity, deque[Unresolved]] = OrderedDict()
         self.lock = threading.Lock()
         self._kept = 0
+        self._snapshots: deque[KeyState] = deque()
+        self._kept_bytes = 0
         forget_after_fork(self)
 
     def state_of(self, state: KeyState) -> KeyState:
@@ -82,6 +86,25 @@ class Memory:
             self._drop(identity, entry)
         return None
 
+    def pending(self, now: float) -> bool:
+        """Whether any call is unresolved. What is settled or outlived at the old end is dropped on the way."""
+        if not self.unresolved:
+            return False
+        with self.lock:
+            while self.unresolved and self.oldest(next(iter(self.unresolved)), now) is None:
+                pass
+            return bool(self.unresolved)
+
+    def keep_snapshot(self, state: KeyState) -> None:
+        """Count the bytes that are kept for repeats; the oldest give way, and their bytes are then built anew."""
+        with self.lock:
+            self._snapshots.append(state)
+            self._kept_bytes += len(state.snapshot[1]) if state.snapshot else 0
+            while self._kept_bytes > MAX_SNAPSHOT_BYTES and len(self._snapshots) > 1:
+                oldest = self._snapshots.popleft()
+                self._kept_bytes -= len(oldest.snapshot[1]) if oldest.snapshot else 0
+                oldest.snapshot, oldest.same_bytes = None, False
+
     def take(self, identity: Identity, entry: Unresolved) -> None:
         """Give an entry to the call that goes on with it. The caller holds the lock."""
         self._drop(identity, entry)
@@ -96,6 +119,7 @@ class Memory:
     def forget(self) -> None:
         """Start anew in a forked child: the parent's calls are not the child's, and its lock may be held for ever."""
         self.lock = threading.Lock()
-        self._kept = 0
+        self._kept = self._kept_bytes = 0
+        self._snapshots.clear()
         self.keys.clear()
         self.unresolved.clear()

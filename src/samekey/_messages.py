@@ -19,7 +19,7 @@ _MEANING = {
     "OutcomeUnknown": (
         "no answer says what became of the request",
         "it may have been executed once; do not treat it as failed, and do not send it under another key",
-        "keep error.key and repeat the same request inside samekey.operation(key=error.key), or look it up there",
+        "keep error.key and repeat the same request inside samekey.operation(key=error.key), or look it up at the API",
     ),
     "StillInProgress": (
         "the server was still working on the first request when the time was up",
@@ -32,14 +32,14 @@ _MEANING = {
         "look it up at the provider and decide by hand",
     ),
     "NotSent": (
-        "no attempt reached the server's business code",
+        "no attempt got as far as the server's business code",
         "nothing was executed",
         "it is safe to start over, with this key or another",
     ),
     "AlreadyExecuted": (
         "the server says that this was done before, and does not repeat its answer",
         "it was executed, once",
-        "fetch the result from the API",
+        "fetch the result from the API; error.resource names it if the server did",
     ),
     "KeySpent": (
         "the server has burnt this key on a try that failed",
@@ -49,7 +49,7 @@ _MEANING = {
     "JournalError": (
         "the journal could not be used",
         "nothing was sent",
-        "mend the journal and run the operation again",
+        "mend the journal, then run the operation again: it has the same key",
     ),
     "KeyNotAccepted": (
         "the server wants an idempotency key in another form or place",
@@ -103,7 +103,7 @@ HELD = (
 JOURNAL_FAILED = (
     "the journal could not be used ({error})",
     "nothing was sent",
-    "mend the journal and run the operation again",
+    "mend the journal, then run the operation again: it has the same key",
 )
 UNFIT_HOP = (
     "the server redirects this request to {origin}, where the key cannot go with it ({why})",
@@ -115,6 +115,13 @@ REFUSED_HOP = (
     "it was not sent there",
     "name that origin in origins= if it honours the same keys",
 )
+
+
+HOP_FATE = {
+    "NotSent": "nothing was executed",
+    "OutcomeUnknown": "what was sent before may have been executed, so keep error.key",
+}
+"""What a refused redirect means for the money, by the error that it ends in."""
 
 
 def stored_outcome(outcome: Outcome) -> str:

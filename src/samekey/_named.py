@@ -35,11 +35,13 @@ def bind_named(call: Call, name: str, given: str | None) -> None:
     if journal is None:
         raise ValueError(
             f"the operation is named {name!r}, but the client has no journal to keep names in; nothing was sent. Give "
-            "wrap() a journal, or use operation() without a name"
+            "it one, such as wrap(client, journal=SQLiteJournal('operations.sqlite3')) with samekey.sqlite, or leave "
+            "out the name"
         )
     if call.total_timeout is None:
         raise ValueError(
-            "a named operation needs a finite total_timeout, which says how long its name is held; nothing was sent"
+            "a named operation needs a finite total_timeout, which says how long its name is held; nothing was sent. "
+            "Set RetryPolicy(total_timeout=60) or options(total_timeout=60)"
         )
     if not call.replayable:
         raise ValueError(
@@ -47,7 +49,10 @@ def bind_named(call: Call, name: str, given: str | None) -> None:
             "nothing was sent. Raise RetryPolicy(max_request_buffer=...)"
         )
     if call.signed is not None:
-        raise ValueError("KeyedAuth has signed a key already, but that of a named operation is the journal's to say")
+        raise ValueError(
+            "KeyedAuth has signed a key already, but that of a named operation is the journal's to say; nothing was "
+            "sent. Use operation() without a name, or operation(key=...)"
+        )
     if given is not None:
         call.dialect.key.check(given)
     operation, options = call.operation, call.options

@@ -10,7 +10,7 @@ from ._decide import Ending, Raise, Reraise
 from ._exchange import Exchange
 from ._holding import Holding
 from ._model import GaveUp, Kind, Outcome
-from ._state import KeyState
+from ._state import OTHERS, KeyState
 from ._steps import CLAIM, RENEW, SEND, Recall, Record, Step
 from .journal import Entry
 
@@ -58,7 +58,8 @@ class NamedExchange(Exchange):
 
     def keys_differ(self) -> Step:
         """The name is kept with another key than the one the caller gave: nothing is sent."""
-        return self.end(Raise("KeyMismatch", self.state.outcome()))
+        touched = self.state.open or OTHERS in self.state.reached
+        return self.end(Raise("KeyMismatch", Outcome.UNKNOWN if touched else Outcome.NOT_SENT))
 
     def abandon(self) -> Step:
         """The call was broken off between two attempts: the name must not stay held, and must not come free."""

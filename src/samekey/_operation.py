@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Self
 
+from ._forks import forget_after_fork
 from ._keys import check_key, check_name, digest, new_key
 from ._settings import check_flag
 from ._state import KeyState
@@ -60,6 +61,11 @@ class Operation:
         self._steps: dict[str, Operation] = {}
         self._entered = 0
         self._pid = os.getpid()
+        forget_after_fork(self)
+
+    def forget(self) -> None:
+        """In a forked child: the lock may be held by a thread that is not there any more."""
+        self.lock = threading.Lock()
 
     @property
     def report(self) -> Report | None:

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from ._decide import Raise
 from ._messages import message
+from ._wire import decoded as decoded_body
 from .errors import AlreadyExecuted, IdempotencyError, OutcomeUnknown, paired
 
 if TYPE_CHECKING:
     from ._call import Call
     from ._report import Report
 
+LONGEST_BODY = 1024 * 1024
+"""Bytes of a decoded body that an error's answer shows at the most."""
 NEVER_SENT_CLASSES = frozenset({"ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "UnsupportedProtocol"})
 """Callers treat these as safe to repeat, so an unknown outcome never wears one of them."""
 
@@ -82,18 +85,21 @@ def _situation(call: Call, kind: str, response: Any) -> str:
 
 
 def readable(call: Call, response: Any, raw: bytes | None, *, decoded: bool) -> Any:
-    """An answer with its body as far as it was kept, tied to the caller's request."""
-    make = call.engine.backend.Response
-    stream = call.engine.backend.ByteStream(raw or b"")
+    """An answer with its body as far as it was kept, decoded, tied to the caller's request."""
+    backend, raw = call.engine.backend, raw or b""
     headers = response.headers
-    if decoded:
-        headers = [(name, value) for name, value in headers.multi_items() if name.lower() != "content-encoding"]
-    kept = make(
-        response.status_code, headers=headers, stream=stream, request=call.request, extensions=response.extensions
+    if "content-encoding" in headers:
+        plain = raw if decoded else decoded_body(backend, headers, raw, LONGEST_BODY)
+        framing = {"content-encoding", "content-length"}
+        headers = [pair for pair in headers.multi_items() if pair[0].lower() not in framing]
+        raw = raw if plain is None else plain
+    kept = backend.Response(
+        response.status_code,
+        headers=headers,
+        stream=backend.ByteStream(raw),
+        request=call.request,
+        extensions=response.extensions,
     )
-    try:
-        kept.read()
-    except Exception:  # noqa: BLE001 - a broken encoding must not hide the error that is about to be raised
-        kept = make(response.status_code, content=raw, request=call.request)
+    kept.read()
     kept.elapsed = timedelta(seconds=call.exchange.last_attempt.elapsed)
     return kept

@@ -117,11 +117,11 @@ def report(response_or_error: Any) -> Report | None:
         if isinstance(found, Report):
             return found
     response = getattr(response_or_error, "response", response_or_error)
-    told = getattr(response, "extensions", {}).get(EXTENSION)
+    told = (getattr(response, "extensions", None) or {}).get(EXTENSION)
     if told is None:
         # Not `.request`, which raises while it is unset.
         request = getattr(response_or_error, "_request", None)
-        told = getattr(request, "extensions", {}).get(CALL)
+        told = (getattr(request, "extensions", None) or {}).get(CALL)
     return told.report() if told is not None and hasattr(told, "report") else None
 
 

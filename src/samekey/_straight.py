@@ -37,7 +37,9 @@ DELIVER = Deliver(Outcome.EXECUTED)
 def straight(engine: Engine, request: httpx.Request) -> First | None:
     """The short way for *request*, or None if anything about it is out of the ordinary."""
     extensions = request.extensions
-    if EXTENSION in extensions or CALL in extensions or in_force.get() or engine.listeners or engine.memory.unresolved:
+    if EXTENSION in extensions or CALL in extensions or in_force.get() or engine.listeners:
+        return None
+    if engine.memory.unresolved and engine.memory.pending(_pause.monotonic()):
         return None
     dialect = engine.dialect_for(request.url)
     if dialect is None or request.method not in dialect.methods:
@@ -89,7 +91,7 @@ class First:
 
     stale = holds_name = False
     """No name in the journal is involved."""
-    pending = False
+    pending = 0
     """As a `Trail`: httpx does not go on with a plain success."""
 
     def __init__(self, engine: Engine, request: httpx.Request, dialect: Dialect) -> None:
@@ -211,6 +213,7 @@ class First:
                 call.exchange.start(self.began, self.left)
                 call.exchange.sending(self.began, self.wall)
                 call.left = self.left
+                self.request.extensions[CALL] = call.trail
                 self.call = call
         if self.call.response is None:  # `shared` may have made it before the answer was there
             self.call.response, self.call.raw = self.response, self.raw

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from ._admit import admit, bind
+from ._admit import admit
+from ._bind import bind
 from ._call import Call
 from ._decide import Again, Deliver
 from ._engine import Engine
@@ -203,7 +204,7 @@ class Driver(Generic[TransportT, RequestT, ResponseT]):
 
     def _discard(self, call: Call) -> None:
         """Drain a little of an answer that nobody gets, so that its connection can be used again, and close it."""
-        if call.response is None:
+        if call.nothing_left:
             return
         try:
             with time_box(call.time_left()):

@@ -52,7 +52,7 @@ def tell_finished(call: Call) -> None:
         gave_up=report.gave_up,
         error=call.raised,
         source=report.source,
-        pending=call.the_trail.pending,
+        pending=bool(call.the_trail.pending),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ._keys import fingerprint, is_multipart
@@ -9,9 +10,14 @@ from ._state import serial
 
 if TYPE_CHECKING:
     from ._exchange import Exchange
+    from ._operation import Operation
     from ._report import Report
     from ._wire import Origin
     from .dialects import Carrier
+
+
+def _nobody() -> None:
+    """No request, yet."""
 
 
 class Trail:
@@ -19,6 +25,10 @@ class Trail:
 
     def __init__(self, exchange: Exchange, method: str, origin: Origin, path: bytes, *, automatic: bool) -> None:
         self.exchange = exchange
+        self.state = exchange.state
+        self.keyed = exchange.keyed
+        """Whether this request carries the key, whatever httpx makes of it later."""
+        self.operation: Operation | None = None
         self.method = method
         self.origin = origin
         self.path = path
@@ -34,8 +44,10 @@ class Trail:
         self.replayable = True
         self.body_counts = True
         """Whether another body is another request; not where the journal keeps the first one and repeats that."""
-        self.pending = False
-        """The last answer was handed to httpx, which may go on with it: a 401, a 407 or a redirect."""
+        self.pending = 0
+        """Status of the answer that was handed to httpx, which may go on with it: 401, 407, a redirect; else 0."""
+        self.request: Callable[[], Any] = _nobody
+        """A weak reference to the request that was sent last."""
         self.told: Told | None = None
         self._fingerprint: str | None = None
 
@@ -60,6 +72,10 @@ class Trail:
             else:
                 self._fingerprint = f"streamed-{next(serial)}"  # equals no other
         return self._fingerprint
+
+    def has_body(self, stream: Any) -> bool:
+        """Whether another request's body is this one's."""
+        return self.replayable and type(stream) is type(self.body) and b"".join(stream) == b"".join(self.body)
 
     @property
     def rebuilt_differently(self) -> bool:

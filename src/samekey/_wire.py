@@ -81,8 +81,8 @@ class Backend:
         if isinstance(error, self._never_sent):
             return (Failure.PERMANENT if _untrusted(error) else Failure.NEVER_SENT), name
         if isinstance(error, self._permanent):
-            streamed = name == "LocalProtocolError" and not replayable
-            return (Failure.UNKNOWN if streamed else Failure.PERMANENT), name
+            maybe_sent = name == "LocalProtocolError" and (not replayable or _of_http2(error))
+            return (Failure.UNKNOWN if maybe_sent else Failure.PERMANENT), name
         return (Failure.NEVER_SENT if _refused_stream(error) else Failure.UNKNOWN), name
 
 
@@ -102,6 +102,11 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
     while cause is not None:
         yield cause
         cause = cause.__cause__ or cause.__context__
+
+
+def _of_http2(error: BaseException) -> bool:
+    """Whether it comes from the HTTP/2 machinery, which names what the *server* did wrong a local error as well."""
+    return any(type(cause).__module__.partition(".")[0] == "h2" for cause in _causes(error))
 
 
 def _refused_stream(error: BaseException) -> bool:
@@ -160,11 +165,36 @@ def decoded_answer(backend: Backend, response: httpx.Response, raw: bytes, *, co
     headers = tuple((name.lower(), value) for name, value in response.headers.multi_items())
     body = raw[:CLASSIFIED_BODY]
     if body and encoded and "content-encoding" in response.headers:
-        try:
-            body = backend.Response(200, headers=response.headers, stream=backend.ByteStream(body)).read()
-        except Exception:  # noqa: BLE001 - whatever a broken encoding does, the status still stands
-            body = b""
+        body = decoded(backend, response.headers, body, CLASSIFIED_BODY) or b""
     return Answer(response.status_code, headers, body[:CLASSIFIED_BODY], complete and len(raw) <= CLASSIFIED_BODY)
+
+
+_PIECE = 256
+"""Bytes that are decoded at a time, so that a small body cannot become a huge one before anybody looks."""
+
+
+def decoded(backend: Backend, headers: httpx.Headers, raw: bytes, most: int) -> bytes | None:
+    """The first *most* bytes (and a little more) of a body without its encoding; None if it cannot be decoded.
+
+    A body that was encoded more than once is left alone: it can grow by the square of what one encoding allows.
+    """
+    if "," in headers.get("content-encoding", ""):
+        return None
+    pieces = (raw[start : start + _PIECE] for start in range(0, len(raw), _PIECE))
+    stream = backend.Rest(b"", pieces, None, _unchanged, backend.StreamConsumed)
+    body = bytearray()
+    try:
+        for part in backend.Response(200, headers=headers, stream=stream).iter_bytes():
+            body += part
+            if len(body) >= most:
+                break
+    except Exception:  # noqa: BLE001 - whatever a broken encoding does, the status still stands
+        return None
+    return bytes(body)
+
+
+def _unchanged(error: Exception) -> Exception:
+    return error
 
 
 def media_type(content_type: str) -> str:

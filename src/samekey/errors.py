@@ -19,6 +19,7 @@ classes once; `__reduce__` finds it again, so that errors travel through job que
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -163,7 +164,7 @@ def _pack_request(error: IdempotencyError) -> tuple[Any, ...] | None:
     if request is None or not error.backend:
         return None
     stream = request.stream
-    body = b"".join(stream) if type(stream).__name__ == "ByteStream" else b""
+    body = b"".join(stream) if type(stream).__name__ == "ByteStream" else None
     url = request.url.copy_with(userinfo=b"")  # a password may stand in the URL too
     return request.method, str(url), _plain(request.headers, drop={b"transfer-encoding"}), body
 
@@ -182,6 +183,13 @@ def _plain(headers: Any, drop: set[bytes]) -> list[tuple[bytes, bytes]]:
     return [(name, value) for name, value in headers.raw if name.lower() not in SECRET_HEADERS | drop]
 
 
+class _NotKept:
+    """In the place of a body that was too long to travel: sending it fails before a byte of the request leaves."""
+
+    def __iter__(self) -> Iterator[bytes]:
+        raise ValueError("the body of this request was too long to be kept with the error; build the request again")
+
+
 def _rebuild(
     about: tuple[str, str, str],
     message: str,
@@ -193,7 +201,8 @@ def _rebuild(
     request = response = None
     if packed_request is not None:
         method, url, headers, body = packed_request
-        request = importlib.import_module(about[1]).Request(method, url, headers=headers, content=body)
+        content = _NotKept() if body is None else body
+        request = importlib.import_module(about[1]).Request(method, url, headers=headers, content=content)
         if facts["key"] is not None:
             request.extensions[EXTENSION] = Options(key=facts["key"])
     if packed_response is not None:

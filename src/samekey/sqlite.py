@@ -103,7 +103,7 @@ class SQLiteJournal(SQLJournal):
         # One connection and a lock: SQLite lets one write at a time anyway, and its own queue is a sleep.
         with handle.lock:
             if self._closed:
-                raise ValueError(f"the journal {self._path} is closed")
+                raise ValueError(f"the journal {self._path} is closed; close it after the clients that use it")
             if handle.connection is None:
                 handle.connection = self._open()
             # Fetching all of it ends the statement, and so its transaction.

@@ -18,9 +18,10 @@ from typing import Any
 import httpx
 import psycopg
 
-from examples.payments_api.app import Service, make_app
+from examples.payments_api.app import make_app
 from examples.payments_api.database import Database, Row, open_database
 from examples.payments_api.embedded import EmbeddedPostgres
+from examples.payments_api.handlers import Service
 from examples.payments_api.reading import Order
 from examples.payments_api.run import serving
 from examples.payments_api.settings import Settings
@@ -31,7 +32,7 @@ PATIENCE = 20.0
 CHARGES = "/v1/charges"
 
 
-def body(order: str = "order-1", **changes: object) -> dict[str, object]:
+def body(order: object = "order-1", **changes: object) -> dict[str, object]:
     """A charge that is in order."""
     return {"order": order, "amount": 4900, "currency": "eur", "card": "tok_good", **changes}
 
@@ -51,7 +52,7 @@ class Api:
     hooks: dict[str, Callable[[Order], None]] = field(default_factory=dict)
     """What happens at a point of an execution; see `keyed.Point`."""
 
-    def charge(self, text: str | None = None, **changes: object) -> httpx.Response:
+    def charge(self, text: str | None = None, **changes: Any) -> httpx.Response:
         """Send one charge, as a client without samekey."""
         return self.client.post(CHARGES, json=body(**changes), headers=key(text))
 

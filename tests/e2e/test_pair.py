@@ -16,10 +16,9 @@ import pytest
 import tenacity
 
 import samekey
-from examples.payments_api.embedded import EmbeddedPostgres
 from samekey import Outcome
 from samekey.sqlite import SQLiteJournal
-from tests.e2e.api import CHARGES, Api, First, Gate, Once, Stores, api_on, body
+from tests.e2e.api import CHARGES, Api, First, Gate, Stores, api_on, body
 from tests.e2e.network import Network, network_before
 from tests.storm.weather import Fault
 
@@ -232,26 +231,6 @@ def test_server_outstays_its_lease(pair: Pair) -> None:
     assert pair.api.charge("another-key").status_code == 201
     assert ids([response]) < charges(pair)
     assert len(charges(pair)) == 2
-
-
-def test_restart_of_postgres(pair: Pair, postgres: EmbeddedPostgres) -> None:
-    """The database crashes between effect and record, and starts again: samekey's retries end in one charge."""
-    if pair.api.service.settings.database.startswith("sqlite"):
-        pytest.skip("a file does not restart")
-
-    def crash() -> None:
-        postgres.stop("immediate")
-        postgres.start()
-
-    pair.api.hooks["effect"] = Once(crash)
-    policy = replace(POLICY, stop=tenacity.stop_after_delay(30))
-
-    response = pair.client(policy=policy).post(CHARGES, json=body(), timeout=10)
-
-    told = samekey.report(response)
-    assert told is not None
-    assert (response.status_code, told.attempts[0].status) == (201, 503)
-    assert ids([response]) == charges(pair)
 
 
 def test_many_orders_through_any_weather(pair: Pair) -> None:

@@ -15,7 +15,6 @@ import pytest
 import samekey
 from examples.payments_api.app import processor_client
 from examples.payments_api.database import Database, open_database
-from examples.payments_api.embedded import EmbeddedPostgres
 from examples.payments_api.logs import digest, make_log
 from examples.payments_api.metrics import Metrics
 from examples.payments_api.openapi import description
@@ -265,9 +264,7 @@ def test_settings_travel() -> None:
     assert Settings.from_environment(settings.to_environment()) == settings
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"flavour": "article-3"}, {"mismatch_status": 400}, {"in_progress_status": 200}]
-)
+@pytest.mark.parametrize("wrong", [{"flavour": "article-3"}, {"mismatch_status": 400}, {"in_progress_status": 200}])
 def test_wrong_settings(wrong: dict[str, object]) -> None:
     """A setting that cannot be is refused where it is made."""
     with pytest.raises(ValueError, match="must be"):
@@ -283,25 +280,7 @@ def test_without_keys(start: Start) -> None:
     assert (api.count(), api.count("idempotency_keys")) == (2, 0)
 
 
-# -- a database that goes away
-
-
-def test_database_away(start: Start, postgres: EmbeddedPostgres, stores: object) -> None:
-    """Without its database the API says 503 and "try again"; with it again, it goes on."""
-    api = start()
-    if api.service.settings.database.startswith("sqlite"):
-        pytest.skip("a file does not go away")
-    api.charge("k")
-    postgres.stop("immediate")
-    try:
-        answers = [api.charge("k"), api.client.get(CHARGES, params={"order": "order-1"})]
-    finally:
-        postgres.start()
-
-    assert {answer.status_code for answer in answers} == {503}
-    assert {answer.headers["Retry-After"] for answer in answers} == {"1"}
-    wait_until(lambda: api.charge("k").headers.get("Idempotent-Replay") == "true")
-    assert api.count() == 1
+# -- what goes on beside the requests
 
 
 def test_cleanup_goes_on(start: Start) -> None:
@@ -314,7 +293,7 @@ def test_cleanup_goes_on(start: Start) -> None:
 
 def test_worker_outlives_trouble(api: Api) -> None:
     """The outbox worker goes on when a round fails."""
-    rounds = iter([RuntimeError("planted"), 1])
+    rounds: Iterator[RuntimeError | int] = iter([RuntimeError("planted"), 1])
     stop = threading.Event()
 
     class Shaky(Worker):

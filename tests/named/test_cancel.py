@@ -254,6 +254,38 @@ async def test_interrupted_while_sending(shop: Shop, error: type[BaseException])
 
 
 @on_sync
+async def test_interrupted_in_a_wait(shop: Shop) -> None:
+    """Ctrl-C between two attempts: unknown."""
+
+    def interrupt(state: object) -> float:
+        raise KeyboardInterrupt
+
+    shop.server.script(faults.lost())
+    async with shop.client(policy=RetryPolicy(wait=interrupt)) as client:
+        with pytest.raises(KeyboardInterrupt):
+            await charge(client)
+
+    assert await shop.state() == ("unknown", None)
+
+
+@only_asyncio
+@in_memory
+async def test_another_task_was_struck(shop: Shop) -> None:
+    """A cancellation that is held off strikes its own task, and no other."""
+    journal = Slowly(shop.journal, "record")
+    async with shop.client(journal=journal) as client:
+        held = asyncio.ensure_future(charge(client))
+        await until(lambda: journal.begun)
+        held.cancel()
+        other = asyncio.ensure_future(charge(client, "another"))
+        with pytest.raises(asyncio.CancelledError):
+            await held
+        assert (await other).status_code == 201
+
+    assert await shop.state() == ("executed", 201)
+
+
+@on_sync
 async def test_interrupted_in_a_listener_of_the_claim(shop: Shop) -> None:
     """Between claim and send: held until the lease runs out, and then the same key is sent."""
 

@@ -78,9 +78,8 @@ def test_secrets(bank: LedgerServer, journal: PostgresJournal, database: Server)
     """No credential in any column."""
     headers = {"Authorization": "Bearer s3cret", "Cookie": "a=s3cret"}
     bank.script(lambda _: Reply(201, {"Set-Cookie": "a=s3cret", "X-Id": "1"}))
-    with bank.listen() as url, client(url, journal) as sender:
-        with samekey.operation(NAME, store_request=True):
-            sender.post("/charges", json={"n": 1}, headers=headers)
+    with bank.listen() as url, client(url, journal) as sender, samekey.operation(NAME, store_request=True):
+        sender.post("/charges", json={"n": 1}, headers=headers)
     with database.connect() as connection:
         ((row,),) = connection.execute(f"SELECT row_to_json(t)::text FROM {TABLE} t").fetchall()
 
@@ -105,8 +104,7 @@ def test_br_67_killed(bank: LedgerServer, database: Server, point: str) -> None:
 def test_the_callers_transaction(bank: LedgerServer, journal: PostgresJournal, database: Server) -> None:
     """The order and the intent to charge commit together; sending before that fails at once, and sends nothing."""
     with bank.listen() as url, client(url, journal) as sender, database.connect() as connection:
-        entry = journal.claim_in(connection, NAME)
-        assert entry.state is RowState.CLAIMED
+        key = journal.claim_in(connection, NAME)
         with samekey.operation(NAME), pytest.raises(JournalError, match="commit"):
             sender.post("/charges", json={"n": 1})
         assert bank.requests == []
@@ -115,7 +113,7 @@ def test_the_callers_transaction(bank: LedgerServer, journal: PostgresJournal, d
             response = sender.post("/charges", json={"n": 1})
 
     assert response.status_code == 201
-    assert bank.keys == [entry.key]
+    assert bank.keys == [key]
 
 
 def test_the_callers_transaction_rolled_back(bank: LedgerServer, journal: PostgresJournal, database: Server) -> None:
@@ -189,7 +187,7 @@ def test_fifty_at_once(bank: LedgerServer, database: Server) -> None:
     """Concurrent operations, more than the pool has connections."""
 
     async def main() -> None:
-        async with running(bank, database) as (sender, journal), anyio.create_task_group() as group:
+        async with running(bank, database) as (sender, _), anyio.create_task_group() as group:
 
             async def one(number: int) -> None:
                 with samekey.operation(f"order-{number}"):

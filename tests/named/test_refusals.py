@@ -206,6 +206,17 @@ async def test_redirect_303(shop: Shop) -> None:
     assert shop.server.requests[-1].key is None
 
 
+async def test_redirect_303_whose_get_is_retried(shop: Shop) -> None:
+    """The name was let go of with the 303: the GET's retries need no lease."""
+    log: list[str] = []
+    shop.server.script(faults.redirect(303, "/receipt"), path="/charges")
+    shop.server.script(faults.status(503), path="/receipt")
+    async with shop.client(journal=shop.faulty(log), follow_redirects=True) as client:
+        response = await charge(client)
+
+    assert (response.status_code, log) == (200, ["claim", "record"])
+
+
 async def test_redirect_302(shop: Shop) -> None:
     """Nobody knows what a 302 means for the effect."""
     shop.server.script(faults.redirect(302, "/elsewhere"))

@@ -14,6 +14,7 @@ from tenacity import wait_none
 import samekey
 import samekey.httpx2
 from samekey import KeyMismatch, OutcomeUnknown, RetryPolicy
+from samekey._signing import SIGNED
 from samekey.dialects import JsonField
 from samekey.journal import AsyncMemoryJournal, MemoryJournal, RowState
 from samekey.sqlite import AsyncSQLiteJournal, SQLiteJournal
@@ -289,6 +290,23 @@ async def test_signed_key(shop: Shop) -> None:
             await charge(client)
 
     assert shop.server.requests == []
+
+
+@in_memory
+async def test_key_signed_elsewhere(shop: Shop) -> None:
+    """A request that was signed outside of the operation, and is sent inside it without its auth."""
+
+    class Sign(httpx.Auth):
+        def auth_flow(self, request: httpx.Request):  # type: ignore[no-untyped-def] # noqa: ANN202
+            yield request
+
+    async with shop.client(auth=samekey.KeyedAuth(Sign())) as client:
+        signed = (await client.post()).request
+        copied = client.build(json={"n": 2}, extensions={SIGNED: signed.extensions[SIGNED]})
+        with samekey.operation(NAME), pytest.raises(ValueError, match="nothing was sent"):
+            await client.send(copied, auth=None)
+
+    assert len(shop.server.requests) == 1
 
 
 @on_sync

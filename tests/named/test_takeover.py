@@ -10,13 +10,14 @@ import pytest
 from tenacity import wait_fixed, wait_none
 
 import samekey
-from samekey import KeyMismatch, OutcomeUnknown, RetryPolicy, StillInProgress
+from samekey import AlreadyExecuted, KeyMismatch, OutcomeUnknown, RetryPolicy, StillInProgress
 from samekey.events import JournalStepped
 from samekey.journal import RowState
 from samekey.testing import ReceivedRequest, Reply, faults
 from tests.named.shop import DAY, NAME, ONCE, SECOND, Shop, charge, in_memory, on_async, on_sync
 from tests.transport.harness import Client, now, statuses, the
 
+LINKS = {"conflicting_resource_id": "PM1"}
 REAL = RetryPolicy(wait=wait_none(), poll_wait=wait_fixed(0.02), unresolved_ttl=0)
 
 
@@ -336,6 +337,22 @@ async def test_br_72_retention_is_the_origin_s(shop: Shop) -> None:
             await charge(client)
 
     assert len(shop.server.requests) == 1
+
+
+async def test_already_done_after_takeover(shop: Shop) -> None:
+    """An API that says "done before" instead of replaying: what it made is recorded, and told to the next run."""
+    await shop.killed(faults.lost())
+    done = {"error": {"code": 409, "errors": [{"reason": "idempotent_creation_conflict", "links": LINKS}]}}
+    shop.server.script(faults.status(409, json=done))
+    for _ in range(2):
+        async with shop.client(dialect=samekey.dialects.GOCARDLESS) as client:
+            with pytest.raises(AlreadyExecuted) as caught:
+                await charge(client)
+        assert caught.value.resource == "PM1"
+
+    assert await shop.state() == ("executed", None)
+    assert (await shop.row()).resource == "PM1"
+    assert len(shop.server.requests) == 2
 
 
 async def test_expires_during_the_call(shop: Shop) -> None:

@@ -47,9 +47,7 @@ def main() -> int:
         for name in chosen.only:
             plan = scaled(STORM, chosen.operations if name == "samekey" else fewer)
             with folder() as files:
-                plan = replace(
-                    plan, contender=name, seed=chosen.seed, flavour=chosen.flavour, folder=str(files)
-                )
+                plan = replace(plan, contender=name, seed=chosen.seed, flavour=chosen.flavour, folder=str(files))
                 results.append(conduct(plan, server, lambda text: print(text, file=sys.stderr, flush=True)))
             if chosen.json:
                 chosen.json.write_text(json.dumps([result.to_json() for result in results], indent=2) + "\n")

@@ -90,18 +90,12 @@ def _judged(plan: Plan, books: Books, seconds: float, kills: dict[str, int], *, 
         for number in range(plan.clients)
         for line in plan.file(f"resumed-{number}.txt").read_text().splitlines()
     )
-    return summary(
-        plan, statements, books, verdict, relay=relay, seconds=seconds, kills=kills, resumed=resumed
-    )
+    return summary(plan, statements, books, verdict, relay=relay, seconds=seconds, kills=kills, resumed=resumed)
 
 
 def statements_of(plan: Plan) -> list[Statement]:
     """All that was told, by any client."""
-    return [
-        statement
-        for number in range(plan.clients)
-        for statement in read(plan.file(f"statements-{number}.jsonl"))
-    ]
+    return [statement for number in range(plan.clients) for statement in read(plan.file(f"statements-{number}.jsonl"))]
 
 
 def scaled(plan: Plan, operations: int) -> Plan:

@@ -11,8 +11,8 @@ from typing import Any
 
 import httpx
 import httpx_retries
-import httpx_tenacity
 import tenacity
+from httpx_tenacity.async_tenacious_transport import AsyncTenaciousTransport
 
 import samekey
 from samekey.sqlite import AsyncSQLiteJournal
@@ -117,9 +117,7 @@ def _told(
 
 def _statement(payment: Payment, outcome: str, response: httpx.Response | None, **more: Any) -> Statement:
     made = response.json() if response is not None and response.is_success else {}
-    return Statement(
-        order=payment.order, outcome=outcome, charge=made.get("id"), amount=made.get("amount"), **more
-    )
+    return Statement(order=payment.order, outcome=outcome, charge=made.get("id"), amount=made.get("amount"), **more)
 
 
 # -- the rivals
@@ -140,10 +138,8 @@ def _rival(
                     response = await send(plain, payment)
                 except (httpx.HTTPError, tenacity.RetryError) as error:
                     return _statement(payment, "failed", None, final=True, error=type(error).__name__)
-                if response.is_success:
-                    outcome = "executed"
-                else:
-                    outcome = "rejected" if response.status_code < 500 else "failed"
+                refused = "rejected" if response.status_code < 500 else "failed"
+                outcome = "executed" if response.is_success else refused
                 replayed = response.headers.get("Idempotent-Replay") == "true"
                 return _statement(
                     payment, outcome, response, final=True, status=response.status_code, replayed=replayed
@@ -202,14 +198,12 @@ async def _tenacious_keyed_outside(client: httpx.AsyncClient, payment: Payment) 
 
 
 def _httpx_retries() -> httpx.AsyncBaseTransport:
-    retry = httpx_retries.Retry(
-        total=ATTEMPTS - 1, allowed_methods=["POST"], backoff_factor=0.1, max_backoff_wait=0.5
-    )
+    retry = httpx_retries.Retry(total=ATTEMPTS - 1, allowed_methods=["POST"], backoff_factor=0.1, max_backoff_wait=0.5)
     return httpx_retries.RetryTransport(transport=httpx.AsyncHTTPTransport(), retry=retry)
 
 
 def _httpx_tenacity() -> httpx.AsyncBaseTransport:
-    return httpx_tenacity.AsyncTenaciousTransport.create(
+    return AsyncTenaciousTransport.create(
         max_attempts=ATTEMPTS, multiplier=0.05, max_wait_seconds=0.5, transport=httpx.AsyncHTTPTransport()
     )
 
@@ -220,9 +214,7 @@ CONTENDERS = {
     "httpx-retries": Contender(
         "httpx-retries, POST allowed", keyed=False, resumes=False, opened=_rival(_once, _httpx_retries)
     ),
-    "httpx-tenacity": Contender(
-        "httpx-tenacity", keyed=False, resumes=False, opened=_rival(_once, _httpx_tenacity)
-    ),
+    "httpx-tenacity": Contender("httpx-tenacity", keyed=False, resumes=False, opened=_rival(_once, _httpx_tenacity)),
     "tenacity": Contender("tenacity around the call", keyed=False, resumes=False, opened=_rival(_tenacious)),
     "tenacity-key-inside": Contender(
         "tenacity, key made inside", keyed=True, resumes=False, opened=_rival(_tenacious_keyed_inside)

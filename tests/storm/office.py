@@ -20,6 +20,7 @@ from examples.payments_api.settings import Settings
 from .plan import Plan
 
 LEASE = 2.0
+WORKERS = 3
 
 
 def main() -> None:
@@ -28,9 +29,14 @@ def main() -> None:
     books = open_database(f"sqlite:///{plan.file('processor.db')}")
     processor = make_processor(books, Settings(lease_seconds=LEASE))
     with serving(processor) as address, processor_client(address) as client:
-        payments = open_database(database, pool=2)
-        worker = Worker(payments, client, Metrics(), make_log("critical"), lease_seconds=10 * LEASE)
-        worker.run(threading.Event(), 0.2)
+        payments = open_database(database, pool=WORKERS)
+        stop, metrics, log = threading.Event(), Metrics(), make_log("critical")
+        workers = [Worker(payments, client, metrics, log, lease_seconds=10 * LEASE) for _ in range(WORKERS)]
+        threads = [threading.Thread(target=worker.run, args=[stop, 0.2]) for worker in workers]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@ BAR = 12
 GAP = 26
 TOP = 92
 KINDS = (("doubled", "#c0392b"), ("lost", "#d68910"), ("false reports", "#7d3c98"))
+_FONT = 'font-family="sans-serif" font-size="13"'
+_TITLE = "Payments that went wrong in the storm"
 
 
 def picture(results: Sequence[Result]) -> str:
@@ -24,11 +26,10 @@ def picture(results: Sequence[Result]) -> str:
     step = len(KINDS) * BAR + GAP
     height = TOP + step * len(results) + 20
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif" '
-        'font-size="13" role="img">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" {_FONT} role="img">',
         "<title>The storm: doubled, lost and falsely reported payments</title>",
         f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
-        '<text x="16" y="28" font-size="17" font-weight="bold" fill="#222">Payments that went wrong in the storm</text>',
+        f'<text x="16" y="28" font-size="17" font-weight="bold" fill="#222">{_TITLE}</text>',
         f'<text x="16" y="48" fill="#555">{escape(_about(results))}</text>',
     ]
     for number, (name, colour) in enumerate(KINDS):
@@ -44,7 +45,9 @@ def picture(results: Sequence[Result]) -> str:
             y = top + number * BAR
             width = rate / longest * (WIDTH - LEFT - RIGHT)
             parts.append(f'<rect x="{LEFT}" y="{y}" width="{max(width, 1):.1f}" height="{BAR - 2}" fill="{colour}"/>')
-            parts.append(f'<text x="{LEFT + width + 6:.1f}" y="{y + 9}" font-size="10" fill="#222">{_shown(rate)}</text>')
+            parts.append(
+                f'<text x="{LEFT + width + 6:.1f}" y="{y + 9}" font-size="10" fill="#222">{_shown(rate)}</text>'
+            )
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 

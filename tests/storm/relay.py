@@ -73,9 +73,7 @@ async def read_message(reader: asyncio.StreamReader) -> Message:
     """
     try:
         head = await reader.readuntil(b"\r\n\r\n")
-        length = next(
-            (int(line[15:]) for line in head.split(b"\r\n") if line[:15].lower() == b"content-length:"), 0
-        )
+        length = next((int(line[15:]) for line in head.split(b"\r\n") if line[:15].lower() == b"content-length:"), 0)
         return Message(head, await reader.readexactly(length))
     except (asyncio.IncompleteReadError, ConnectionError) as error:
         raise Gone from error

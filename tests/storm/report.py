@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from .result import Result
 
@@ -61,10 +61,13 @@ def _block(results: Sequence[Result]) -> str:
     rows = [("", *(result.title for result in results))]
     rows += [(name, *(show(result) for result in results)) for name, show in _ROWS]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return "\n".join(
-        "  ".join([row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))])
-        for row in rows
-    )
+    return "\n".join("  ".join(_padded(row, widths)) for row in rows)
+
+
+def _padded(row: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
+    yield row[0].ljust(widths[0])
+    for cell, width in zip(row[1:], widths[1:], strict=True):
+        yield cell.rjust(width)
 
 
 def markdown(results: Sequence[Result]) -> str:
@@ -74,10 +77,13 @@ def markdown(results: Sequence[Result]) -> str:
         "|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for result in results:
-        unknown = f"{_rate(result.unknown, result)}, {result.resolved:,}" if result.contender == "samekey" else "-"
-        lines.append(
-            f"| {result.title} | {result.operations:,} | {_rate(result.doubled, result)} | {_rate(result.lost, result)} "
-            f"| {_rate(result.false, result)} | {unknown} | {result.requests / result.operations:.2f} "
-            f"| {result.p95:.2f} s |"
+        cells = (
+            result.title,
+            f"{result.operations:,}",
+            *(_rate(count, result) for count in (result.doubled, result.lost, result.false)),
+            f"{_rate(result.unknown, result)}, {result.resolved:,}" if result.contender == "samekey" else "-",
+            f"{result.requests / result.operations:.2f}",
+            f"{result.p95:.2f} s",
         )
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"

@@ -37,7 +37,7 @@ class Result:
         calls: All statements by outcome.
         unknown: Payments of which at least one call said "unknown".
         resolved: Those of them that had a final answer in the end.
-        resumed: Payments that were under way when their client was killed, and that the next one took up from the journal.
+        resumed: Payments that were under way when their client was killed, and were taken up again from the journal.
         keys: Keys in the books of the API.
         from_journal: Final answers that came from the journal.
         replays: Final answers that the server marked as stored ones.

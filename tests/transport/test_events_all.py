@@ -145,7 +145,7 @@ async def test_what_others_say_is_not_repeated(api: Api) -> None:
             with pytest.raises(Exception, match=r"secret|no answer"):
                 await client.post(json={"n": str(handle)})
 
-    shown = repr(api.events)
+    shown = repr(api.events) + repr([as_dict(event) for event in api.events])
     assert [what for what, secret in SECRETS.items() if secret in shown] == []
     assert "bytearray((not shown))" in shown
 

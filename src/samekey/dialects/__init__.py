@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from samekey._model import Answer, Reading
 from samekey.dialects._carriers import Carrier, Header, JsonField, RepeatabilityHeaders
 from samekey.dialects._classify import classify
 from samekey.dialects._dialect import Dialect
@@ -50,11 +51,13 @@ __all__ = [
     "STRIPE",
     "STRIPE_V2",
     "UK_OPEN_BANKING",
+    "Answer",
     "Carrier",
     "Dialect",
     "Header",
     "JsonField",
     "KeyRule",
+    "Reading",
     "RepeatabilityHeaders",
     "ReplayMarker",
     "RetryHint",

@@ -85,8 +85,14 @@ def collect(answer: Answer) -> Evidence:
 
 
 def graphql_codes(found: Evidence) -> list[str]:
-    """The values of members called exactly ``code``: all that counts in a 2xx body."""
-    return [node["code"] for node in _objects(found.data) if isinstance(node.get("code"), str)][:_STRINGS]
+    """The values of members called exactly ``code`` in lists of errors: all that counts in a 2xx body."""
+    lists = [
+        value
+        for node in _objects(found.data)
+        for name, value in node.items()
+        if name.lower().endswith("errors") and isinstance(value, list)
+    ]
+    return [node["code"] for value in lists for node in _objects(value) if isinstance(node.get("code"), str)][:_STRINGS]
 
 
 def at(data: Any, path: str) -> Any:

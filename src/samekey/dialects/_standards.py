@@ -13,9 +13,9 @@ GENERIC = Dialect(name="generic", retention=_DAY, inspect_2xx=True)
 The default: a server of which only the header `Idempotency-Key` is known.
 
 Source: what public APIs have in common. Confidence: it promises little. Retention: 24 hours, the commonest figure, kept
-on the safe side by a margin of 5 minutes. Of a 2xx body only a machine code that names the key counts, so that a GraphQL error is not taken for
-done. Cannot tell: an empty 409 from a running request; what the server stores; whether "already done" may be
-believed, so that answer ends as an unknown outcome.
+on the safe side by a margin of 5 minutes. Of a 2xx body only a machine code that names the key counts, so that a
+GraphQL error is not taken for done. Cannot tell: an empty 409 from a running request; what the server stores; whether
+"already done" may be believed, so that answer ends as an unknown outcome.
 """
 
 

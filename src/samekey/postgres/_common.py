@@ -189,7 +189,7 @@ class Pools(Generic[AnyPool]):
     def here(self) -> AnyPool:
         """The pool of this process."""
         if self._closed:
-            raise ValueError("the journal is closed")
+            raise ValueError("the journal is closed; close it after the clients that use it")
         process = os.getpid()
         pool = self._pools.get(process)
         if pool is None:
