@@ -16,7 +16,7 @@ LOCK_VENV := .venv-lock
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help setup test lint types pyright tests demo storm payments docs package matrix lock format clean
+.PHONY: help setup test lint types pyright tests bench demo storm payments docs package matrix lock format clean
 
 help: ## Show the targets.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -65,6 +65,9 @@ tests: $(STAMP) ## Run the tests (the examples of README and docs among them) an
 	$(PY) -m coverage run -m pytest -n $(WORKERS)
 	@$(PY) -m coverage combine --quiet
 	$(PY) -m coverage report
+
+bench: $(STAMP) ## Measure samekey beside its rivals (five minutes); the charts of the docs come from here.
+	$(PY) -m tests.benchmarks --out docs/assets/benchmarks
 
 demo: $(STAMP) ## See the main job done, over real sockets.
 	@$(VENV)/bin/samekey demo

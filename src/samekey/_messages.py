@@ -96,7 +96,7 @@ _AS_RECORDED = {
     Outcome.REJECTED: "which was refused",
 }
 HELD = (
-    "another process is at work on the operation {name!r}, for at most {seconds} s more",
+    "another process is at work on the operation {name!r}, or was killed at it; the name is held for {seconds} s more",
     "it may be executed at any moment; nothing was sent from here",
     "run it again later: it then gets the recorded answer, or takes the operation over with the same key",
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ._decide import Raise
 from ._messages import message
 from ._wire import decoded as decoded_body
-from .errors import AlreadyExecuted, IdempotencyError, OutcomeUnknown, paired
+from .errors import AlreadyExecuted, IdempotencyError, JournalError, OutcomeUnknown, paired
 
 if TYPE_CHECKING:
     from ._call import Call
@@ -67,7 +67,9 @@ def local_error(
 
 def _make(call: Call, kind: type[IdempotencyError], text: str, report: Report, response: Any) -> IdempotencyError:
     state = call.exchange.state
-    return kind(text, key=state.key or None, name=state.name, report=report, request=call.request, response=response)
+    # Which key the name has is the journal's to say, and it did not: one of our own would be another key.
+    key = None if issubclass(kind, JournalError) else state.key or None
+    return kind(text, key=key, name=state.name, report=report, request=call.request, response=response)
 
 
 def _unsafe(situation: str | None) -> str | None:

@@ -28,7 +28,7 @@ class Bar(NamedTuple):
 
 def bar(started: float, elapsed: float, ended_before: float, total: float, width: int) -> Bar:
     """The bar of an attempt, when the one before it ended at *ended_before* and the whole took *total* seconds."""
-    total = total or 1.0
+    total = max(total, 1e-6)
     first, last = (round(moment / total * width) for moment in (started, started + elapsed))
     first = min(max(first, 0), width - 1)
     busy = min(max(1, last - first), width - first)

@@ -314,7 +314,7 @@ def test_above_a_third_the_budget_limits() -> None:
 
 
 def test_a_deposit_of_a_tenth_would_starve_healthy_traffic() -> None:
-    """Why the default is a half: at 25 % faults a tenth of a token per success ends nearly a fifth of the calls early."""
+    """Why the default is a half: at 25 % faults a tenth per success ends nearly a fifth of the calls early."""
     faults = random.Random(7)
     small = RetryBudget(per_success=0.1)
     record = simulate(lambda now: faults.random() >= 0.25, rate=200, seconds=60, budget=small)

@@ -52,8 +52,8 @@ def test_a_call_with_retries() -> None:
         (
             Report(KEY, None, Outcome.EXECUTED, replayed=False, recorded=False, supported=False, attempts=(CUT,)),
             (
-                f"call [key {digest(KEY)}]: executed, not a replay, not recorded in the journal, the server ignores keys; "
-                "1 attempt in 0.00 s\n"
+                f"call [key {digest(KEY)}]: executed, not a replay, not recorded in the journal, "
+                "the server ignores keys; 1 attempt in 0.00 s\n"
                 f"  1 first       0.00 s   0.00 s |#{' ' * (WIDTH - 1)}| 200 ReadError (may have run)"
             ),
         ),

@@ -203,8 +203,11 @@ def _httpx_retries() -> httpx.AsyncBaseTransport:
 
 
 def _httpx_tenacity() -> httpx.AsyncBaseTransport:
+    # It does not close the answers that it discards, so each keeps its connection: with the usual limit of 100 the
+    # pool is exhausted after as many answers of 5xx, and nothing is sent any more.
+    unlimited = httpx.AsyncHTTPTransport(limits=httpx.Limits(max_connections=None))
     return AsyncTenaciousTransport.create(
-        max_attempts=ATTEMPTS, multiplier=0.05, max_wait_seconds=0.5, transport=httpx.AsyncHTTPTransport()
+        max_attempts=ATTEMPTS, multiplier=0.05, max_wait_seconds=0.5, transport=unlimited
     )
 
 

@@ -22,6 +22,7 @@ from tests.storm.killer import FIRST, LAST, Progress, blows
 from tests.storm.picture import picture
 from tests.storm.plan import Plan
 from tests.storm.relay import HOST, Gone, Relay, Upstream, read_message
+from tests.storm.render import main, results_in
 from tests.storm.report import markdown, table
 from tests.storm.result import Result, percentile, summary
 from tests.storm.statements import Statement, Writer, read
@@ -211,3 +212,17 @@ def test_table_and_picture() -> None:
     drawn = ET.fromstring(picture(results))
     shown = {element.text for element in drawn.iter() if element.text}
     assert {"samekey", "tenacity & <friends>", "25.00 %"} <= shown
+
+
+def test_figures_of_the_docs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Table and picture of the docs are those of the figures beside them, and samekey kept its promise in them."""
+    root = Path(__file__).parent.parent.parent / "docs"
+    drawing = tmp_path / "storm.svg"
+
+    main(root / "assets/storm.json", drawing)
+
+    assert drawing.read_text() == (root / "assets/storm.svg").read_text()
+    assert capsys.readouterr().out in (root / "explanation/the-storm.md").read_text()
+    mine = next(made for made in results_in(root / "assets/storm.json") if made.contender == "samekey")
+    assert mine.clean
+    assert (mine.operations, mine.resolved) == (100_000, mine.unknown)

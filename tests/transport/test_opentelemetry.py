@@ -106,8 +106,8 @@ async def test_a_call_with_retries(api: Api, otel: Telemetry) -> None:
     assert operation.parent is None
     assert attributes(operation) == {
         "http.request.method": "POST", "server.address": host, "server.port": int(port),
-        "url.full": f"{api.url}/charges", "samekey.key": key, "samekey.outcome": "executed", "samekey.replayed": True, "samekey.source": "network",
-        "samekey.attempts": 3, "samekey.verdict": "ok",
+        "url.full": f"{api.url}/charges", "samekey.key": key, "samekey.outcome": "executed",
+        "samekey.replayed": True, "samekey.source": "network", "samekey.attempts": 3, "samekey.verdict": "ok",
     }  # fmt: skip
     assert operation.status.status_code is StatusCode.UNSET
     assert [event.name for event in operation.events] == ["samekey.WaitScheduled"] * 2
