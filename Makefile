@@ -67,7 +67,7 @@ tests: $(STAMP) ## Run the tests (the examples of README and docs among them) an
 	$(PY) -m coverage report
 
 bench: $(STAMP) ## Measure samekey beside its rivals (five minutes); the charts of the docs come from here.
-	$(PY) -m tests.benchmarks --out docs/assets/benchmarks
+	$(PY) -m tests.benchmarks --out docs/assets/benchmarks --page docs/reference/benchmarks.md
 
 demo: $(STAMP) ## See the main job done, over real sockets.
 	@$(VENV)/bin/samekey demo

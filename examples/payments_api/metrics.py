@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 
@@ -37,6 +39,7 @@ class Metrics:
         )
         self.expired = Counter("idempotency_expired_rows", "Keys that the cleanup has deleted", registry=registry)
         self.outbox = Counter("outbox_calls", "Calls of the card processor, by outcome", ["outcome"], registry=registry)
+        self._lock = threading.Lock()
         self._keyed = 0
         self._repeated = 0
         rate = Gauge(
@@ -49,9 +52,11 @@ class Metrics:
     def count(self, endpoint: str, result: str) -> None:
         """One keyed request has its answer."""
         self.requests.labels(endpoint, result).inc()
-        self._keyed += 1
-        if result in {"replayed", "in_progress"}:
-            self._repeated += 1
+        repeated = result in {"replayed", "in_progress"}
+        with self._lock:
+            self._keyed += 1
+            self._repeated += repeated
+        if repeated:
             self.duplicates.labels(endpoint).inc()
         elif result == "mismatch":
             self.mismatches.labels(endpoint).inc()

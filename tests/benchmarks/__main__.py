@@ -26,6 +26,7 @@ from samekey.sqlite import AsyncSQLiteJournal, SQLiteJournal
 from tests.journal.servers import Server
 
 from . import bench_journal, charts, imports, memory, outage, overhead
+from .page import page
 from .timing import Timing
 
 PARTS = "abcdefg"
@@ -193,6 +194,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--quick", action="store_true", help="a few rounds, to see that it works")
     parser.add_argument("--only", default=",".join(PARTS), metavar="a,b", help="parts: a to g")
     parser.add_argument("--out", type=Path, default=Path("build/benchmarks"), help="where JSON and charts go")
+    parser.add_argument("--page", type=Path, help="write a page of the documentation there")
     given = parser.parse_args(arguments)
     run = Run(quick=given.quick)
     machine = run.found["machine"]
@@ -209,6 +211,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given.out.mkdir(parents=True, exist_ok=True)
     (given.out / "benchmarks.json").write_text(json.dumps(run.found, indent=1) + "\n")
     draw(run.found, given.out)
+    if given.page is not None:
+        given.page.write_text(page(run.found))
     print(f"\n{run.found['machine']['seconds']:g} s; {given.out}/benchmarks.json and charts")
 
 

@@ -13,6 +13,7 @@ from tests.benchmarks import imports, memory, outage, overhead
 from tests.benchmarks.__main__ import CHARTS, Run, draw
 from tests.benchmarks.charts import bars
 from tests.benchmarks.contenders import names
+from tests.benchmarks.page import page
 from tests.benchmarks.timing import Timing, summary
 
 
@@ -72,6 +73,17 @@ def test_charts_are_well_formed(tmp_path: Path) -> None:
     row = {"samekey": {"us": 1.0, "above_us": 1.0, "ratio": 1.0}, "bare": {"us": 1.0, "above_us": -1.0, "ratio": 1.0}}
     draw({table: row for table, column, *_ in CHARTS.values() if column in row["bare"]}, tmp_path)
     assert len(list(tmp_path.glob("*.svg"))) == 5
+
+
+def test_the_page_shows_every_table() -> None:
+    """With its chart, where there is one."""
+    run = Run(quick=True)
+    run.found["f import and a transport"] = {"httpx": {"ms": 90.0, "ratio": 1}, "samekey": {"ms": 99.5, "ratio": 1.1}}
+    text = page(run.found)
+
+    assert "## Import and a transport" in text
+    assert "| **samekey** | 99.5 | 1.1 |" in text
+    assert "(../assets/benchmarks/imports.svg)" in text
 
 
 def test_a_run_prints_and_keeps(capsys: pytest.CaptureFixture[str]) -> None:
