@@ -311,7 +311,8 @@ def test_import_is_light() -> None:
     """`import samekey` loads nothing that a first request can load."""
     # httpx loads rich itself where its command's own requirements happen to be installed.
     before = "import sys, httpx; before = set(sys.modules)"
-    code = f"{before}; import {PACKAGE}; print(*[name for name in {NOT_AT_IMPORT!r} if name in sys.modules.keys() - before])"
+    loaded = f"[name for name in {NOT_AT_IMPORT!r} if name in sys.modules.keys() - before]"
+    code = f"{before}; import {PACKAGE}; print(*{loaded})"
     # Coverage in the child would load sqlite3 itself.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
     done = subprocess.run(

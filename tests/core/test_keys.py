@@ -152,7 +152,7 @@ class TestCheckKey:
     def test_a_shorter_limit(self) -> None:
         """An API may allow less."""
         assert check_key("x" * 32, longest=32)
-        with pytest.raises(ValueError, match="33 bytes.*32"):
+        with pytest.raises(ValueError, match=r"33 bytes.*32"):
             check_key("x" * 33, longest=32)
 
     @given(st.text())
