@@ -119,6 +119,8 @@ NOT_AT_IMPORT = (
     "asyncio",
     "samekey._deadlines",
     "samekey._timeline",
+    "samekey.events",
+    "samekey.journal",
     "samekey.testing",
     "samekey.cli",
 )

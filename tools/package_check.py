@@ -70,12 +70,10 @@ server.assert_executed_once()
 from samekey.postgres import AsyncPostgresJournal, PostgresJournal
 """,
 }
-# Without the strategies that later versions of tenacity brought, and without what anyio did otherwise before 4.16: of
-# two cancellations in one turn of the loop it reported one, and it held on to loops that had ended.
+# Without the strategies that later versions of tenacity brought.
 TESTS = [
     "tests/core",
     "--ignore=tests/core/test_strategies.py",
-    "--ignore=tests/core/test_deadlines.py",
     "tests/testing",
     "tests/transport/test_scenarios.py",
     "tests/transport/test_waiting.py",

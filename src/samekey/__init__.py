@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ._httpx import AsyncIdempotentTransport, IdempotentTransport, KeyedAuth
 from ._keys import derive_key, new_key
 from ._model import Failure, GaveUp, Kind, Outcome, Verdict
@@ -23,9 +25,13 @@ from .errors import (
     OutcomeUnknown,
     StillInProgress,
 )
-from .events import Listener, log_events
-from .journal import AsyncJournal, AsyncMemoryJournal, Journal, MemoryJournal
 from .policy import RetryPolicy
+
+if TYPE_CHECKING:
+    from . import events as events
+    from . import journal as journal
+    from .events import Listener, log_events
+    from .journal import AsyncJournal, AsyncMemoryJournal, Journal, MemoryJournal
 
 __version__ = "0.1.0.dev0"
 
@@ -71,3 +77,27 @@ __all__ = [
     "report",
     "wrap",
 ]
+
+_LATE = {
+    "Listener": "events",
+    "log_events": "events",
+    "AsyncJournal": "journal",
+    "AsyncMemoryJournal": "journal",
+    "Journal": "journal",
+    "MemoryJournal": "journal",
+}
+"""Names that are loaded on first use, and their modules."""
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        from importlib import import_module
+
+        if name not in _LATE and name not in _LATE.values():
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        module = import_module(f"{__name__}.{_LATE.get(name, name)}")
+        found = globals()[name] = getattr(module, name) if name in _LATE else module
+        return found
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *_LATE, *_LATE.values()})

@@ -16,7 +16,6 @@ from ._trail import Told, Trail
 from ._wire import is_form, is_token_request
 from .dialects import JsonField
 from .errors import IdempotencyError
-from .events import MismatchFound, UnresolvedRepeated
 
 
 def bind(call: Call) -> None:
@@ -202,7 +201,7 @@ def _differs(call: Call, known: str, found: str) -> IdempotencyError:
 
 
 def _mismatch(call: Call, text: str) -> IdempotencyError:
-    tell_of(call, MismatchFound, local=True)
+    tell_of(call, "MismatchFound", local=True)
     return _local(call, "KeyMismatch", text)
 
 
@@ -228,7 +227,7 @@ def _make_own(call: Call) -> None:
                 memory.take(identity, entry)
         if entry is not None:
             call.exchange.state = call.the_trail.state = entry.state
-            tell_of(call, UnresolvedRepeated, resumed=resumed)
+            tell_of(call, "UnresolvedRepeated", resumed=resumed)
             if not resumed:
                 raise _local(call, "OutcomeUnknown", compose(REPEATED, entry.state.key, age=_ago(now - entry.since)))
             call.taken = entry

@@ -26,7 +26,6 @@ from ._wire import (
     origin_of,
 )
 from .dialects import Dialect, JsonField
-from .events import CallStarted
 
 if TYPE_CHECKING:
     import httpx
@@ -204,7 +203,7 @@ class Call:
         exchange = self.exchange
         exchange.start(self.now(), self.total_timeout)
         if self.engine.listeners:
-            tell_of(self, CallStarted)
+            tell_of(self, "CallStarted")
         return self.check_age() or exchange.first_step()
 
     def check_age(self) -> Step | None:

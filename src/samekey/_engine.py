@@ -11,10 +11,11 @@ from ._memory import Memory
 from ._wire import Backend, Origin, origin_of, same_origin
 from .budget import RetryBudget, SharedBudget
 from .dialects import Dialect
-from .events import Listener
 
 if TYPE_CHECKING:
     import httpx
+
+    from .events import Listener
 
 
 class Engine:

@@ -7,10 +7,10 @@ the caller gets the answer.
 from __future__ import annotations
 
 from ._decide import TURNED_AWAY, Again, Deliver, Ending, Raise
+from ._journal_rows import Entry, RowState
 from ._model import Outcome
 from ._state import OTHERS, KeyState, serial
 from ._steps import Recall
-from .journal import Entry, RowState
 
 LEASE_MARGIN = 15.0
 """Seconds by which a lease outlasts the total timeout, for the writes at both ends."""

@@ -12,7 +12,6 @@ from ._strategies import ask
 from ._telling import suspect, tell_attempt, tell_of
 from ._wire import decoded_answer, retry_after, text_of
 from .dialects import classify
-from .events import MismatchFound, WaitScheduled
 
 if TYPE_CHECKING:
     from ._call import Call
@@ -33,7 +32,7 @@ def judge_answer(call: Call) -> Step:
     facts = Facts(settles=_settles(call, status), believe_done=dialect.believe_done)
     step = exchange.answered(status, reading, call.now(), facts, hint)
     if reading.verdict is Verdict.MISMATCH and exchange.keyed:
-        tell_of(call, MismatchFound, local=False)
+        tell_of(call, "MismatchFound", local=False)
     tell_attempt(call)
     return step
 
@@ -93,7 +92,7 @@ def pace(call: Call, again: Again) -> Step:
         step = exchange.end(again.ending, GaveUp.BUDGET)
     if isinstance(step, Wait):
         why = _why(call, again, step.seconds, max(backoff, least))
-        tell_of(call, WaitScheduled, seconds=step.seconds, poll=again.poll, why=why)
+        tell_of(call, "WaitScheduled", seconds=step.seconds, poll=again.poll, why=why)
     return step
 
 

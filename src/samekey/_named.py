@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from . import _pause
 from ._decide import Deliver
 from ._holding import LEASE_MARGIN, Holding
+from ._journal_rows import Claim as ClaimRow
+from ._journal_rows import Ended, Entry, RowState
 from ._messages import HELD, JOURNAL_FAILED, LOCAL_MISMATCH, NAMED_MISMATCH, compose, stored_outcome
 from ._model import Outcome
 from ._named_exchange import NamedExchange
@@ -17,9 +19,6 @@ from ._state import KeyState
 from ._steps import CLAIM, SEND, Claim, JournalStep, Recall, Record, Step
 from ._telling import tell_of
 from .errors import SECRET_HEADERS
-from .events import JournalStepped
-from .journal import Claim as ClaimRow
-from .journal import Ended, Entry, RowState
 
 if TYPE_CHECKING:
     from ._call import Call
@@ -77,7 +76,7 @@ def _exchange(call: Call) -> NamedExchange:
 
 def _told(call: Call, step: str, state: str, *, granted: bool) -> None:
     elapsed = max(0.0, call.now() - _exchange(call).holding.asked)
-    tell_of(call, JournalStepped, step=step, state=state, granted=granted, elapsed=elapsed)
+    tell_of(call, "JournalStepped", step=step, state=state, granted=granted, elapsed=elapsed)
 
 
 def claim_of(call: Call) -> ClaimRow:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from ._decide import Ending, Raise, Reraise
 from ._exchange import Exchange
 from ._holding import Holding
+from ._journal_rows import Entry
 from ._model import GaveUp, Kind, Outcome
 from ._state import OTHERS, KeyState
 from ._steps import CLAIM, RENEW, SEND, Recall, Record, Step
-from .journal import Entry
 
 
 class NamedExchange(Exchange):

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ._decide import Again, Ending
+from ._journal_rows import RowState
 from ._model import Outcome
-from .journal import RowState
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ repeat of the request), it becomes the `Call` that it would have been from the s
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any
 
 from . import _pause
@@ -71,7 +70,6 @@ class First:
     """A `Call` in the driver's eyes, as long as all goes well."""
 
     __slots__ = (
-        "_making",
         "_parts",
         "_trail",
         "began",
@@ -107,7 +105,6 @@ class First:
         """The answer was a plain success."""
         self.began, self.wall = _pause.monotonic(), _pause.wall()
         self._parts: Any = None
-        self._making = threading.Lock()
         self._trail: Trail | None = None
 
     # -- what the driver asks of a call
@@ -205,7 +202,7 @@ class First:
 
     def become_call(self) -> Call:
         """The call that this attempt is the first of; made once."""
-        with self._making:
+        with self.engine.memory.lock:
             if self.call is None:
                 call = Call(self.engine, self.request, self.dialect, DEFAULT)
                 call.keyed = True

@@ -122,11 +122,23 @@ def around(name: str, call: Call, errors: tuple[type[Exception], ...], *, sync: 
     )(send)
 
 
+UNKEYED = ("bare", "no-op wrapper", "samekey")
+"""The first two show the floor; the last one makes its key itself."""
+
+
 def at_transport(name: str, inner: Any, library: str, *, sync: bool) -> Call:
-    """What sends a request object, at the level of transports."""
+    """What sends a request object, at the level of transports; rivals put a key on first."""
     transport = wrapped(name, inner, library, sync=sync) or inner
     call = transport.handle_request if sync else transport.handle_async_request
-    return around(name, call, (LIBRARIES[library].module.TransportError,), sync=sync)
+    send = around(name, call, (LIBRARIES[library].module.TransportError,), sync=sync)
+    if name in UNKEYED:
+        return send
+
+    def keyed(request: Any) -> Any:
+        request.headers["Idempotency-Key"] = str(uuid.uuid4())
+        return send(request)
+
+    return keyed
 
 
 def client(name: str, library: str, url: str, *, sync: bool) -> tuple[Any, Any]:

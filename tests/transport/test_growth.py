@@ -11,7 +11,7 @@ import pytest
 from tenacity import stop_after_attempt, stop_never, wait_none
 
 import samekey
-from samekey import OutcomeUnknown, RetryPolicy, _telling
+from samekey import OutcomeUnknown, RetryPolicy, events
 from samekey._memory import MAX_KEYS, MAX_UNRESOLVED
 from samekey.testing import LedgerServer
 from tests.transport.harness import Api, Client, on, raises
@@ -98,7 +98,7 @@ async def test_without_a_listener_nothing_is_told(
     def fail(*_: Any) -> None:
         raise AssertionError("told")
 
-    monkeypatch.setattr(_telling, "tell", fail)
+    monkeypatch.setattr(events, "tell", fail)
     server.script(faults.status(503), faults.in_progress(), faults.ok(), faults.mismatch())
     async with api.client(policy=RetryPolicy(wait=wait_none(), poll_wait=wait_none())) as client:
         await client.post()
