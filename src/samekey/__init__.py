@@ -88,7 +88,7 @@ _LATE = {
 }
 """Names that are loaded on first use, and their modules."""
 
-if not TYPE_CHECKING:
+if not TYPE_CHECKING:  # pragma: no branch
 
     def __getattr__(name: str) -> object:
         from importlib import import_module

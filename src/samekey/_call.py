@@ -21,6 +21,7 @@ from ._trail import Trail
 from ._wire import (
     CLASSIFIED_BODY,
     STREAMING_TYPES,
+    as_it_is,
     longest_attempt,
     media_type,
     origin_of,
@@ -130,7 +131,7 @@ class Call:
         backend = self.engine.backend
         self.replayable = False
         self.body = self.request.stream = backend.Rest(
-            first, rest, self.request.stream, _as_it_is, backend.StreamConsumed
+            first, rest, self.request.stream, as_it_is, backend.StreamConsumed
         )
 
     def begin(self, state: KeyState, *, automatic: bool, holding: Holding | None = None) -> None:
@@ -304,7 +305,3 @@ class Call:
     def leave(self) -> None:
         """The call is over, whichever way."""
         leave(self)
-
-
-def _as_it_is(error: Exception) -> Exception:
-    return error

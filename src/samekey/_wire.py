@@ -181,7 +181,7 @@ def decoded(backend: Backend, headers: httpx.Headers, raw: bytes, most: int) -> 
     if "," in headers.get("content-encoding", ""):
         return None
     pieces = (raw[start : start + _PIECE] for start in range(0, len(raw), _PIECE))
-    stream = backend.Rest(b"", pieces, None, _unchanged, backend.StreamConsumed)
+    stream = backend.Rest(b"", pieces, None, as_it_is, backend.StreamConsumed)
     body = bytearray()
     try:
         for part in backend.Response(200, headers=headers, stream=stream).iter_bytes():
@@ -193,7 +193,8 @@ def decoded(backend: Backend, headers: httpx.Headers, raw: bytes, most: int) -> 
     return bytes(body)
 
 
-def _unchanged(error: Exception) -> Exception:
+def as_it_is(error: Exception) -> Exception:
+    """For a `Rest` whose failures need no translation."""
     return error
 
 

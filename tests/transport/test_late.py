@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Self
 
 import httpx
 import pytest
-from tenacity import wait_fixed
+from tenacity import stop_after_attempt, wait_fixed
 
 import samekey
 import samekey.testing
 from samekey import RetryPolicy, _pause
 from samekey.dialects import Dialect
+from samekey.journal import Claim, Ended, Entry, MemoryJournal
 
 
 class Clock:
@@ -123,3 +125,89 @@ def test_waiting_at_least_as_long_as_the_dialect_asks(clock: Clock) -> None:
         api.post("/", json={})
 
     assert (inner.sent, caught.value.report.gave_up) == (5, "attempts")
+
+
+def test_an_attempt_that_was_cut_off_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What only happens to the async twin is judged alike here."""
+
+    class Cut:
+        cancelled_caught = True
+
+        def __enter__(self) -> Self:
+            return self
+
+        def __exit__(self, *details: object) -> None:
+            """Let all through."""
+
+    monkeypatch.setattr("samekey._sync.time_box", lambda _: Cut())
+    inner = httpx.MockTransport(lambda _: httpx.Response(201))
+    transport = samekey.IdempotentTransport(inner, policy=RetryPolicy(stop=stop_after_attempt(1)))
+    with httpx.Client(transport=transport, base_url="http://test") as api, pytest.raises(samekey.OutcomeUnknown) as got:
+        api.post("/", json={})
+
+    assert "total timeout" in str(got.value.__cause__)
+
+
+class Suspended(MemoryJournal):
+    """The machine sleeps while the claim is granted, for longer than the lease."""
+
+    renewals = 0
+
+    def __init__(self, wall: Clock) -> None:
+        super().__init__()
+        self.wall = wall
+
+    def claim(self, claim: Claim) -> Entry:
+        granted = super().claim(claim)
+        self.wall.now += 1000
+        return granted
+
+    def renew(self, scope: str, name: str, owner: str, lease: float) -> bool:
+        self.renewals += 1
+        return super().renew(scope, name, owner, lease)
+
+
+class AsyncSuspended:
+    """The same, awaited."""
+
+    scope = ""
+    store_body = True
+
+    def __init__(self, journal: Suspended) -> None:
+        self.journal = journal
+
+    async def claim(self, claim: Claim) -> Entry:
+        return self.journal.claim(claim)
+
+    async def renew(self, scope: str, name: str, owner: str, lease: float) -> bool:
+        return self.journal.renew(scope, name, owner, lease)
+
+    async def record(self, ended: Ended) -> bool:
+        return self.journal.record(ended)
+
+
+def test_whoever_slept_through_the_lease_asks_before_sending(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody else might be sending by now."""
+    wall = Clock()
+    monkeypatch.setattr(_pause, "wall", wall)
+    journal = Suspended(wall)
+    transport = samekey.IdempotentTransport(httpx.MockTransport(lambda _: httpx.Response(201)), journal=journal)
+    with httpx.Client(transport=transport, base_url="http://test") as api, samekey.operation("one"):
+        answer = api.post("/", json={})
+
+    assert (answer.status_code, journal.renewals) == (201, 1)
+
+
+@pytest.mark.anyio
+async def test_the_async_twin_asks_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same on asyncio and trio."""
+    wall = Clock()
+    monkeypatch.setattr(_pause, "wall", wall)
+    journal = Suspended(wall)
+    inner = httpx.MockTransport(lambda _: httpx.Response(201))
+    transport = samekey.AsyncIdempotentTransport(inner, journal=AsyncSuspended(journal))
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as api:
+        with samekey.operation("one"):
+            answer = await api.post("/", json={})
+
+    assert (answer.status_code, journal.renewals) == (201, 1)
