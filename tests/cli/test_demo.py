@@ -72,7 +72,7 @@ def test_output(capsys: pytest.CaptureFixture[str]) -> None:
     assert "\x1b" not in shown
     assert next(line for line in lines if line.startswith("doubled")).split()[-1] == "0"
     assert any("201 replayed" in line for line in lines)
-    assert progress == "sending them through httpx + tenacity ...\nsending them through samekey ...\n\n"
+    assert progress == "sending them through httpx + tenacity, no key ...\nsending them through samekey ...\n\n"
 
 
 def test_pipe_has_no_colours(capsys: pytest.CaptureFixture[str]) -> None:

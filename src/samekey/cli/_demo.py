@@ -66,7 +66,7 @@ def demo(settings: Settings, *, plain: bool = False, as_json: bool = False) -> i
     if not as_json:
         screen.show(heading(settings))
     with screen.progress(len(payments)) as track:
-        without = run(settings, payments, plain_client, pay_plainly, track("httpx + tenacity"))
+        without = run(settings, payments, plain_client, pay_plainly, track("httpx + tenacity, no key"))
         keyed = run(settings, payments, samekey_client, pay_with_samekey, track("samekey"))
     story = pick(keyed.statements, keyed.books, without.statements, without.books)
     numbers = without.numbers(payments), keyed.numbers(payments)

@@ -47,7 +47,10 @@ def heading(settings: Settings) -> list[Line]:
 
 def table(without: Mapping[str, float], keyed: Mapping[str, float]) -> list[Line]:
     """The numbers of the two ways, side by side."""
-    lines: list[Line] = [((f"{'':46}{'httpx + tenacity':>18}{'samekey':>15}", "bold"),), (("─" * WIDTH, "dim"),)]
+    lines: list[Line] = [
+        ((f"{'':41}{'httpx + tenacity, no key':>24}{'samekey':>15}", "bold"),),
+        (("─" * WIDTH, "dim"),),
+    ]
     for name, label in ROWS:
         cells = [_cell(name, numbers[name]) for numbers in (without, keyed)]
         lines.append(
