@@ -48,7 +48,7 @@ def heading(settings: Settings) -> list[Line]:
 def table(without: Mapping[str, float], keyed: Mapping[str, float]) -> list[Line]:
     """The numbers of the two ways, side by side."""
     lines: list[Line] = [
-        ((f"{'':41}{'httpx + tenacity, no key':>24}{'samekey':>15}", "bold"),),
+        ((f"{'':40}{'httpx + tenacity, no key':>24}{'samekey':>15}", "bold"),),
         (("─" * WIDTH, "dim"),),
     ]
     for name, label in ROWS:
