@@ -17,7 +17,7 @@ of the same turn, against the row that has 1 or 0.
 """
 
 TEXTS = {
-    "a transport": "The first attempt is ok, no network. Against a wrapper that does nothing; rivals put a key header on.",
+    "a transport": "The first attempt is ok, no network. Against a wrapper that does nothing; rivals put a key on.",
     "a loopback": "The first attempt is ok, over loopback, through a client; all send a key header.",
     "b one": "A 503, then a 201; no wait, no network.",
     "c in": "Async calls that are all in flight at once: memory for each, and seconds for all.",
