@@ -5,7 +5,7 @@ from __future__ import annotations
 from ._call import Call
 from ._memory import Unresolved
 from ._messages import KEYS_DIFFER, LOCAL_MISMATCH, REPEATED, UNFIT_HOP, compose
-from ._named import bind_named
+from ._named import bind_named, scope_of
 from ._operation import Operation
 from ._outgoing import credentials
 from ._raising import local_error
@@ -94,8 +94,9 @@ def _bind_again(call: Call, earlier: Trail) -> None:
         raise _mismatch(call, compose(KEYS_DIFFER, None, where="an earlier send of this request and now"))
     name = _name(call)
     if name is not None:
-        same = earlier.exchange.holding is not None and state.name == name
-        bind_named(call, name, earlier.exchange.holding.given if same and earlier.exchange.holding else state.key)
+        holding = earlier.exchange.holding
+        same = holding is not None and (state.name, state.scope) == (name, scope_of(call))
+        bind_named(call, name, holding.given if same and holding is not None else state.key)
         return
     state.bind(earlier.fingerprint)
     if operation is not None:

@@ -24,6 +24,12 @@ if TYPE_CHECKING:
     from ._call import Call
 
 
+def scope_of(call: Call) -> str | None:
+    """What the name of the call's operation is unique in: the request says, or the operation, or the journal."""
+    operation, journal = call.operation, call.engine.journal
+    return call.options.scope or (operation.scope if operation else None) or getattr(journal, "scope", None) or None
+
+
 def bind_named(call: Call, name: str, given: str | None) -> None:
     """Begin a call of a named operation; which key it sends is known once the journal was asked.
 
@@ -54,8 +60,8 @@ def bind_named(call: Call, name: str, given: str | None) -> None:
         )
     if given is not None:
         call.dialect.key.check(given)
-    operation, options = call.operation, call.options
-    scope = options.scope or (operation.scope if operation else None) or journal.scope or None
+    operation = call.operation
+    scope = scope_of(call)
     early = None  # the key that somebody has read off the operation before anything was sent
     if operation is not None and operation.state is not None and not operation.state.reached:
         early = operation.state.key

@@ -181,3 +181,17 @@ def test_a_file_that_was_read_to_its_end(server: LedgerServer, client: httpx.Cli
             client.post("/charges", content=file)
 
     assert server.requests == []
+
+
+def test_the_same_name_in_another_scope(server: LedgerServer, client: httpx.Client, journal: MemoryJournal) -> None:
+    """It is another name, but still this request: its key goes along."""
+    request = charge(client)
+    for scope in ("tenant-1", "tenant-2"):
+        with samekey.operation("order-1", scope=scope):
+            client.send(request)
+
+    assert len(server.keys) == 1
+    assert {entry.scope: entry.key for entry in journal.entries()} == {
+        "tenant-1": server.keys[0],
+        "tenant-2": server.keys[0],
+    }
