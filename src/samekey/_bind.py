@@ -11,6 +11,7 @@ from ._outgoing import credentials
 from ._raising import local_error
 from ._report import CALL
 from ._state import KeyState
+from ._straight import First
 from ._telling import tell_of
 from ._trail import Told, Trail
 from ._wire import is_form, is_token_request
@@ -30,9 +31,16 @@ def bind(call: Call) -> None:
     if call.trail is not None:
         _go_on(call, call.trail)
         return
+    extensions = call.request.extensions
     _bind(call)
     # Only now: a request that was refused is as if it had never been here.
-    call.request.extensions[CALL] = call.trail
+    if call.seen is not None or not call.keyed:
+        extensions[CALL] = call.trail
+        return
+    other = extensions.setdefault(CALL, call.trail)
+    if other is not call.trail:  # somebody else has sent this very request meanwhile: its key is the one
+        call.earlier = other.shared() if isinstance(other, First) else other
+        _bind_again(call, call.earlier)
 
 
 def _bind(call: Call) -> None:

@@ -14,6 +14,7 @@ from ._memory import Unresolved
 from ._named_exchange import NamedExchange
 from ._options import Options
 from ._outgoing import outgoing
+from ._report import CALL
 from ._settings import UNSET
 from ._steps import Step
 from ._telling import tell_of, tell_sending
@@ -50,6 +51,8 @@ class Call:
         self.dialect = dialect
         self.options = options
         self.trail = trail
+        self.seen = request.extensions.get(CALL)
+        """What the request remembered when it was admitted."""
         self.earlier: Trail | None = None
         """The trail of an earlier call of this very request object."""
         self.operation: Operation | None = None
