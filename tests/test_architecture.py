@@ -51,6 +51,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     ),
     "wire": (
         "_deadlines",
+        "_headers",
         "_pause",
         "_wire",
         "_engine",

@@ -15,8 +15,8 @@ from ._judge import pace
 from ._leave import error_for
 from ._named import abandoned, claim_of, claimed, ended_of, journal_failed, lease_of, recorded, renewed
 from ._pause import async_finished, async_shield, async_sleep, async_strike, async_time_box
-from ._steps import RENEW, Claim, Record, Renew, Send, Step, Wait
-from ._straight import First, straight
+from ._steps import DURABLE, RENEW, Claim, Renew, Send, Step, Wait
+from ._straight import DELIVER, First, straight
 from ._wire import CLASSIFIED_BODY, Backend
 from .dialects import GENERIC, Dialect
 
@@ -87,15 +87,22 @@ class AsyncDriver(Generic[TransportT, RequestT, ResponseT]):
         """Send *request* as one operation: with a key, and as often as needed."""
         asked: Any = request
         response: ResponseT
-        call: Call | First | None = straight(self._engine, asked)
+        first = straight(self._engine, asked)
+        if first is not None:
+            try:
+                step = await self._attempt(first)
+            except BaseException:
+                first.become_call().leave()
+                raise
+            response = first.deliver() if step is DELIVER else await self._run(first.become_call(), step)
+            return response
+        call = admit(self._engine, asked)
         if call is None:
-            call = admit(self._engine, asked)
-            if call is None:
-                response = await self._inner.handle_async_request(request)
-                return response
-            if call.unread:
-                await self._load(call)
-            bind(call)
+            response = await self._inner.handle_async_request(request)
+            return response
+        if call.unread:
+            await self._load(call)
+        bind(call)
         response = await self._run(call)
         return response
 
@@ -113,31 +120,31 @@ class AsyncDriver(Generic[TransportT, RequestT, ResponseT]):
                 return
         call.loaded(b"".join(parts))
 
-    async def _run(self, call: Call | First) -> Any:
+    async def _run(self, call: Call, step: Step | None = None) -> Any:
         try:
-            step = call.start()
+            step = step or call.start()
             while True:
                 if isinstance(step, Send):
                     step = await self._attempt(call)
-                    call = call.current
                 elif isinstance(step, Deliver):
                     return call.deliver()
+                elif isinstance(step, Again):
+                    step = pace(call, step)
                 else:
-                    step = await self._go_on(call.become_call(), step)
+                    step = await self._go_on(call, step)
         except BaseException:
-            if call.current.holds_name:
-                await self._journal(call.become_call(), abandoned(call.become_call()))
+            if call.holds_name:
+                await self._journal(call, abandoned(call))
             raise
         finally:
-            call.current.leave()
+            call.leave()
 
     async def _go_on(self, call: Call, step: Any) -> Step:
         """Do what a step other than sending and delivering says."""
-        if isinstance(step, Again):
-            return pace(call, step)
-        if isinstance(step, Claim | Renew | Record):
+        if isinstance(step, DURABLE):
             return await self._journal(call, step)
-        await self._discard(call)
+        if not call.nothing_left:
+            await self._discard(call)
         if isinstance(step, Wait):
             skipped = await async_sleep(step.seconds) if step.seconds else 0.0
             return call.waited(step.seconds, skipped)
@@ -170,7 +177,7 @@ class AsyncDriver(Generic[TransportT, RequestT, ResponseT]):
         request = call.outgoing()
         try:
             with async_time_box(call.left) as box:
-                call.response = await self._inner.handle_async_request(request)
+                call = call.heard(await self._inner.handle_async_request(request))
                 limit = call.buffer_limit()
                 if limit is not None:
                     await self._read(call, limit)
@@ -206,8 +213,6 @@ class AsyncDriver(Generic[TransportT, RequestT, ResponseT]):
 
     async def _discard(self, call: Call) -> None:
         """Drain a little of an answer that nobody gets, so that its connection can be used again, and close it."""
-        if call.nothing_left:
-            return
         try:
             with async_time_box(call.time_left()):
                 if call.raw is None:

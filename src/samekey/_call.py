@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _pause
 from ._exchange import Exchange
+from ._headers import may_never_end
 from ._holding import Holding
 from ._judge import judge_answer, judge_failure
 from ._leave import deliver, ended_late, leave, rest_failed
@@ -19,14 +20,7 @@ from ._settings import UNSET
 from ._steps import Step
 from ._telling import tell_of, tell_sending
 from ._trail import Trail
-from ._wire import (
-    CLASSIFIED_BODY,
-    STREAMING_TYPES,
-    as_it_is,
-    longest_attempt,
-    media_type,
-    origin_of,
-)
+from ._wire import CLASSIFIED_BODY, as_it_is, longest_attempt, origin_of
 from .dialects import Dialect, JsonField
 
 if TYPE_CHECKING:
@@ -42,6 +36,33 @@ class Call:
     """A request on its way through one transport."""
 
     exchange: Exchange
+    earlier: Trail | None = None
+    """The trail of an earlier call of this very request object."""
+    operation: Operation | None = None
+    taken: Unresolved | None = None
+    """The unresolved call that this one goes on with."""
+    given: str | None = None
+    signed: Signed | None = None
+    """The key that `KeyedAuth` has put on already."""
+    keyed = False
+    repeatable = False
+    replayable = True
+    response: Any = None
+    raw: bytes | None = None
+    """What was read of the answer's body; None while it is untouched."""
+    previous: tuple[Any, bytes | None, bool] | None = None
+    """The last answer before this attempt's, with what was read of it."""
+    decoded = False
+    """`raw` is the decoded body already."""
+    reading: Any = None
+    error: BaseException | None = None
+    text: str | None = None
+    """What the error says, where the usual message would not fit."""
+    resource: str | None = None
+    raised: str | None = None
+    skipped = 0.0
+    left: float | None = None
+    """Seconds left of the total timeout when the running attempt was sent."""
 
     def __init__(
         self, engine: Engine, request: httpx.Request, dialect: Dialect, options: Options, trail: Trail | None = None
@@ -53,37 +74,10 @@ class Call:
         self.trail = trail
         self.seen = request.extensions.get(CALL)
         """What the request remembered when it was admitted."""
-        self.earlier: Trail | None = None
-        """The trail of an earlier call of this very request object."""
-        self.operation: Operation | None = None
-        self.taken: Unresolved | None = None
-        """The unresolved call that this one goes on with."""
-        self.given: str | None = None
-        self.signed: Signed | None = None
-        """The key that `KeyedAuth` has put on already."""
         self.first_leg = trail is None
-        self.keyed = False
-        self.repeatable = False
-        self.replayable = True
         self.unread = not isinstance(request.stream, engine.backend.ByteStream)
         """The request's body has to be read before the first attempt."""
         self.body: Any = None if self.unread else request.stream
-        self.response: Any = None
-        self.raw: bytes | None = None
-        """What was read of the answer's body; None while it is untouched."""
-        self.previous: tuple[Any, bytes | None, bool] | None = None
-        """The last answer before this attempt's, with what was read of it."""
-        self.decoded = False
-        """`raw` is the decoded body already."""
-        self.reading: Any = None
-        self.error: BaseException | None = None
-        self.text: str | None = None
-        """What the error says, where the usual message would not fit."""
-        self.resource: str | None = None
-        self.raised: str | None = None
-        self.skipped = 0.0
-        self.left: float | None = None
-        """Seconds left of the total timeout when the running attempt was sent."""
         if trail is not None:
             self.exchange = trail.exchange
             self.replayable = trail.replayable
@@ -93,15 +87,6 @@ class Call:
         """The trail of a call that has begun."""
         assert self.trail is not None
         return self.trail
-
-    @property
-    def current(self) -> Call:
-        """What the driver goes on with; see `First`."""
-        return self
-
-    def become_call(self) -> Call:
-        """It is one; see `First`."""
-        return self
 
     # -- the request
 
@@ -216,9 +201,16 @@ class Call:
         if exchange.state.first_sent is None or (usable := self.dialect.usable_for) is None:
             return None
         now = self.now()
+        age, left = exchange.state.age(now, _pause.wall()), exchange.remaining(now)
+        if left is not None and 0 < left <= usable - age:
+            return None  # no attempt is longer
         timeout = self.request.extensions.get("timeout", {})
-        limit = usable - longest_attempt(timeout, exchange.remaining(now))
-        return exchange.check_age(limit, exchange.state.age(now, _pause.wall()))
+        return exchange.check_age(usable - longest_attempt(timeout, left), age)
+
+    def heard(self, response: Any) -> Call:
+        """An answer has begun; who goes on with it."""
+        self.response = response
+        return self
 
     def buffer_limit(self) -> int | None:
         """How many bytes of the answer's body to read before it is judged; None: leave it alone."""
@@ -227,7 +219,7 @@ class Call:
             return None
         if not 200 <= response.status_code < 300:
             return None if response.status_code == 101 else CLASSIFIED_BODY
-        if not self.options.buffer_response or media_type(response.headers.get("content-type", "")) in STREAMING_TYPES:
+        if not self.options.buffer_response or may_never_end(response.headers.raw):
             return None
         return self.engine.policy.max_response_buffer
 

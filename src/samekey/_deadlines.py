@@ -1,7 +1,7 @@
 """Bounding what a task does, for less than a timer costs: on asyncio, one timer of the loop serves all that wait.
 
-Each block is a cancel scope of anyio, which knows how to tell its own cancellation from others. What is saved is the
-timer of each scope, and asking each time which event loop runs. Elsewhere (trio) anyio does it all.
+Each block ends as `asyncio.timeout` ends one: its task is cancelled, and the count of cancellations tells ours from
+those of others. What is saved is a timer and a cancel scope for each attempt. Elsewhere (trio) anyio does it all.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ class Watch:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.suited = type(loop).__module__.partition(".")[0] in SUITED
         self.loop: Callable[[], Any] = weakref.ref(loop)
-        self.new_scope: Callable[[], CancelScope] = type(CancelScope())
         self.boxes: dict[Box, float] = {}
         self.earliest = math.inf
         self._timer: asyncio.TimerHandle | None = None
@@ -41,12 +40,12 @@ class Watch:
         self._timer = self.loop().call_at(deadline, self._wake)
 
     def _wake(self) -> None:
-        """Cancel what has run out; wake up again for what has not."""
+        """End what has run out; wake up again for what has not."""
         now = self.loop().time()
         self._timer, self.earliest = None, math.inf
         for box, deadline in list(self.boxes.items()):
             if deadline <= now:
-                box.scope.cancel()
+                box.strike()
             elif deadline < self.earliest:
                 self.earliest = deadline
         if self.earliest < math.inf:
@@ -54,22 +53,24 @@ class Watch:
 
 
 class Box:
-    """A block with a deadline; as a cancel scope of anyio in what it does."""
+    """A block with a deadline."""
 
-    __slots__ = ("_deadline", "_watch", "scope")
+    __slots__ = ("_before", "_deadline", "_struck", "_task", "_watch", "cancelled_caught")
 
-    def __init__(self, watch: Watch, deadline: float) -> None:
-        self.scope = watch.new_scope()
+    def __init__(self, watch: Watch, task: asyncio.Task[Any], deadline: float) -> None:
         self._watch = watch
+        self._task = task
         self._deadline = deadline
+        self._struck = self.cancelled_caught = False
 
-    @property
-    def cancelled_caught(self) -> bool:
-        """Whether the deadline has ended the block."""
-        return self.scope.cancelled_caught
+    def strike(self) -> None:
+        """The deadline has come."""
+        self._struck = True
+        del self._watch.boxes[self]
+        self._task.cancel()
 
     def __enter__(self) -> Self:
-        self.scope.__enter__()
+        self._before = self._task.cancelling()
         watch, deadline = self._watch, self._deadline
         watch.boxes[self] = deadline
         if deadline < watch.earliest:
@@ -78,9 +79,13 @@ class Box:
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> bool | None:
-        del self._watch.boxes[self]
-        return self.scope.__exit__(kind, error, traceback)
+    ) -> bool:
+        if not self._struck:
+            del self._watch.boxes[self]
+            return False
+        others = self._task.uncancel() > self._before
+        self.cancelled_caught = not others and kind is not None and issubclass(kind, asyncio.CancelledError)
+        return self.cancelled_caught
 
 
 class _Here(threading.local):
@@ -104,4 +109,4 @@ def bounded(seconds: float | None) -> AnyBox:
     watch = _here.watch
     if watch is None or watch.loop() is not loop:
         watch = _here.watch = Watch(loop)
-    return Box(watch, loop.time() + seconds) if watch.suited else move_on_after(seconds)
+    return Box(watch, task, loop.time() + seconds) if watch.suited else move_on_after(seconds)

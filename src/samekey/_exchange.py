@@ -7,7 +7,6 @@ it is sent, its age is checked before every send, an answer is judged before any
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Literal
 
 from ._decide import (
@@ -35,6 +34,30 @@ class Exchange:
 
     holding: Holding | None = None
     """The hold on a named operation; see `NamedExchange`."""
+    outcome: Outcome | None = None
+    replayed: bool | None = None
+    supported: bool | None = None
+    gave_up: GaveUp | None = None
+    retry_after: float | None = None
+    recorded: bool | None = None
+    source: Literal["network", "journal"] = "network"
+    tries = 0
+    """Network attempts so far, the running one included."""
+    polls = 0
+    repeat = False
+    """An attempt before the running one may have reached the server with this key."""
+    waited_for = 0.0
+    at_the_door = True
+    """No attempt of this call got further than failing to send, or being turned away."""
+    began = 0.0
+    _sent_at = 0.0
+    _conflict_polls = 0
+    _answered = False
+    _otherwise: Ending | None = None
+    _kind = Kind.FIRST
+    _known: Outcome | None = None
+    _number = 0
+    _deadline: float | None = None
 
     def __init__(self, state: KeyState, *, keyed: bool, repeatable: bool, retry: bool, replayable: bool = True) -> None:
         self.state = state
@@ -44,29 +67,6 @@ class Exchange:
         self.replayable = replayable
         self.number = next(serial)
         self._log: list[tuple[Any, ...]] = []
-        self.outcome: Outcome | None = None
-        self.replayed: bool | None = None
-        self.supported: bool | None = None
-        self.gave_up: GaveUp | None = None
-        self.retry_after: float | None = None
-        self.recorded: bool | None = None
-        self.source: Literal["network", "journal"] = "network"
-        self.tries = 0
-        """Network attempts so far, the running one included."""
-        self.polls = 0
-        self.repeat = False
-        """An attempt before the running one may have reached the server with this key."""
-        self.waited_for = 0.0
-        self._conflict_polls = 0
-        self.at_the_door = True
-        """No attempt of this call got further than failing to send, or being turned away."""
-        self._answered = False
-        self._otherwise: Ending | None = None
-        self._kind = Kind.FIRST
-        self._known: Outcome | None = None
-        self._number = 0
-        self.began = self._sent_at = 0.0
-        self._deadline: float | None = None
 
     def start(self, now: float, total_timeout: float | None) -> None:
         """Begin the call, or go on with it when httpx sends its next leg (then the total time starts again)."""
@@ -159,16 +159,18 @@ class Exchange:
         if not self.state.reached:
             self.state.first_sent = None
 
-    def _facts(self, facts: Facts) -> Facts:
-        return replace(
-            facts,
-            keyed=self.keyed,
-            repeatable=self.repeatable,
-            fresh=self.state.fresh(self.number),
-            open=self.state.open_besides(self._number),
-            at_the_door=self.at_the_door,
-            same_bytes=self.state.same_bytes,
-            ignored=self.supported is False,
+    def _facts(self, said: Facts) -> Facts:
+        state = self.state
+        return Facts(
+            self.keyed,
+            self.repeatable,
+            state.fresh(self.number),
+            state.open_besides(self._number),
+            self.at_the_door,
+            state.same_bytes,
+            said.settles,
+            said.believe_done,
+            self.supported is False,
         )
 
     def _close(self, still_open: str | None) -> None:

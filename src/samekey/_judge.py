@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from . import _pause
 from ._decide import UNKNOWN, Again, Facts, Reraise
+from ._headers import ASK_TO_WAIT, retry_after
 from ._model import Failure, GaveUp, Reading, Verdict
 from ._steps import Step, Wait
 from ._strategies import ask
 from ._telling import suspect, tell_attempt, tell_of
-from ._wire import decoded_answer, retry_after, text_of
+from ._wire import decoded_answer, text_of
 from .dialects import classify
+from .dialects._plain import plain
 
 if TYPE_CHECKING:
     from ._call import Call
@@ -21,20 +24,27 @@ def judge_answer(call: Call) -> Step:
     """A complete answer was read."""
     response, exchange, dialect = call.response, call.exchange, call.dialect
     status = response.status_code
-    complete = call.raw is not None and not call.partly_read
-    raw = call.raw or b""
-    answer = decoded_answer(call.engine.backend, response, raw, complete=complete, encoded=not call.decoded)
-    fresh = exchange.state.fresh(exchange.number)
-    call.reading = reading = classify(answer, dialect, fresh=fresh, repeat=exchange.repeat)
+    names = {name.lower() for name, _ in response.headers.raw}
+    call.reading = reading = plain(status, names, call.raw, dialect) or _read(call)
     if exchange.keyed and reading.verdict is Verdict.OK:
         return _succeeded(call, status, reading)
-    hint = max(filter(None, (retry_after(response.headers, _pause.wall()), reading.delay)), default=None)
-    facts = Facts(settles=_settles(call, status), believe_done=dialect.believe_done)
+    asked = retry_after(response.headers, _pause.wall()) if not names.isdisjoint(ASK_TO_WAIT) else None
+    hint = max(filter(None, (asked, reading.delay)), default=None)
+    settles = reading.verdict is not Verdict.TRANSIENT and _settles(call, status)
+    facts = Facts(settles=settles, believe_done=dialect.believe_done)
     step = exchange.answered(status, reading, call.now(), facts, hint)
     if reading.verdict is Verdict.MISMATCH and exchange.keyed:
         tell_of(call, "MismatchFound", local=False)
     tell_attempt(call)
     return step
+
+
+def _read(call: Call) -> Reading:
+    """What the answer says."""
+    exchange, raw = call.exchange, call.raw or b""
+    complete = call.raw is not None and not call.partly_read
+    answer = decoded_answer(call.engine.backend, call.response, raw, complete=complete, encoded=not call.decoded)
+    return classify(answer, call.dialect, fresh=exchange.state.fresh(exchange.number), repeat=exchange.repeat)
 
 
 def _settles(call: Call, status: int) -> bool:
@@ -81,7 +91,7 @@ def pace(call: Call, again: Again) -> Step:
     exchange, now = call.exchange, call.now()
     policy: Any = call.engine.policy
     try:
-        backoff, stopped = ask(policy, again, exchange, _shown(call), now)
+        backoff, stopped = ask(policy, again, exchange, partial(_shown, call), now)
     except Exception as error:  # noqa: BLE001 - whatever a user's strategy raises
         call.error = error
         return exchange.end(UNKNOWN if exchange.state.open else Reraise(again.ending.outcome))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def outgoing(call: Call, wall: float) -> httpx.Request:
     """The next attempt's request. The caller's own is never changed: editing it in place would race between threads."""
     request, exchange = call.request, call.exchange
-    headers = request.headers.copy()
+    headers = call.engine.backend.Headers(request.headers)
     stream = _body(call, headers) if call.replayable else call.body
     if exchange.keyed:
         _put_key(call, headers, wall)

@@ -50,6 +50,9 @@ class Recall:
 JournalStep: TypeAlias = Claim | Renew | Record
 Step: TypeAlias = Send | Wait | Again | JournalStep | Recall | Ending
 
+DURABLE = (Claim, Renew, Record)
+"""The kinds of a `JournalStep`."""
+
 SEND = Send()
 CLAIM = Claim()
 RENEW = Renew()

@@ -7,20 +7,22 @@ repeat of the request), it becomes the `Call` that it would have been from the s
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import math
+from typing import TYPE_CHECKING, Any, cast
 
 from . import _pause
 from ._call import Call
 from ._decide import Deliver
 from ._exchange import Exchange
+from ._headers import may_never_end
 from ._model import Outcome
 from ._operation import in_force
 from ._options import DEFAULT, EXTENSION
 from ._report import CALL, Report
 from ._state import KeyState
-from ._steps import SEND, Step
+from ._steps import Step
 from ._trail import Told, Trail
-from ._wire import STREAMING_TYPES, media_type, origin_of
+from ._wire import is_token_request, origin_of
 from .dialects import Dialect, Header
 from .dialects._plain import PLAIN_SUCCESS, plain_success
 
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
 
     from ._engine import Engine
 
-FORM = b":application/x-www-form-urlencoded"
 DELIVER = Deliver(Outcome.EXECUTED)
 
 
@@ -40,20 +41,22 @@ def straight(engine: Engine, request: httpx.Request) -> First | None:
         return None
     if engine.memory.unresolved and engine.memory.pending(_pause.monotonic()):
         return None
-    dialect = engine.dialect_for(request.url)
+    dialect = engine.dialect if engine.anywhere else engine.dialect_for(request.url)
     if dialect is None or request.method not in dialect.methods:
         return None
-    carrier = dialect.carrier
-    if type(carrier) is not Header or type(request.stream) is not engine.backend.ByteStream:
+    carrier, stream = dialect.carrier, request.stream
+    if type(carrier) is not Header or type(stream) is not engine.backend.ByteStream:
         return None
     timeout = extensions.get("timeout")
-    if timeout is None or not _fits(timeout, engine.policy.total_timeout):
+    if timeout is None or not _fits(timeout, engine.policy.total_timeout) or is_token_request(next(iter(stream))):
         return None
-    # One look at all headers: where it sees more than there is, the long way sees better.
-    text = b"\n".join(map(b":".join, request.headers.raw)).lower()
-    if carrier.name.lower().encode() in text or FORM in text:
+    key = dialect.key.make()
+    headers = engine.backend.Headers(request.headers)
+    longer = len(headers) + 1
+    headers[carrier.name] = carrier.encode(key)
+    if len(headers) != longer:  # the caller has given a key
         return None
-    first = First(engine, request, dialect)
+    first = First(engine, request, dialect, key, headers)
     # Two senders of one request object share one key: the second one goes the long way.
     return first if extensions.setdefault(CALL, first) is first else None
 
@@ -69,93 +72,67 @@ def _fits(timeout: dict[str, float | None], total: Any) -> bool:
 class First:
     """A `Call` in the driver's eyes, as long as all goes well."""
 
-    __slots__ = (
-        "_parts",
-        "_trail",
-        "began",
-        "call",
-        "dialect",
-        "done",
-        "ended",
-        "engine",
-        "key",
-        "left",
-        "raw",
-        "request",
-        "response",
-        "status",
-        "wall",
-    )
-
-    stale = holds_name = False
+    stale = False
     """No name in the journal is involved."""
     pending = 0
     """As a `Trail`: httpx does not go on with a plain success."""
+    response: Any = None
+    raw: bytes | None = None
+    call: Call | None = None
+    """What it has become."""
+    done = False
+    """The answer was a plain success."""
+    _parts: Any = None
+    _trail: Trail | None = None
 
-    def __init__(self, engine: Engine, request: httpx.Request, dialect: Dialect) -> None:
+    def __init__(
+        self, engine: Engine, request: httpx.Request, dialect: Dialect, key: str, headers: httpx.Headers
+    ) -> None:
         self.engine = engine
         self.request: Any = request
         self.dialect = dialect
-        self.key = dialect.key.make()
-        self.left: Any = engine.policy.total_timeout
-        self.response: Any = None
-        self.raw: bytes | None = None
-        self.call: Call | None = None
-        self.done = False
-        """The answer was a plain success."""
-        self.began, self.wall = _pause.monotonic(), _pause.wall()
-        self._parts: Any = None
-        self._trail: Trail | None = None
+        self.key = key
+        self.headers: Any = headers
+        """Those for the wire."""
+        self.left = left = cast("float | None", engine.policy.total_timeout)
+        self.began = began = _pause.monotonic()
+        self.until = math.inf if left is None else began + left
+        self.wall = _pause.wall()
 
     # -- what the driver asks of a call
 
-    @property
-    def current(self) -> Call | First:
-        """What the driver goes on with."""
-        return self.call or self
-
-    def start(self) -> Step:
-        """The first step; the key is new, so there is no age to check."""
-        return SEND
-
     def outgoing(self) -> httpx.Request:
         """The request for the wire."""
-        request, carrier = self.request, self.dialect.carrier
-        headers = request.headers.copy()
-        headers[carrier.name] = carrier.encode(self.key)  # type: ignore[union-attr]
+        request = self.request
         wire: httpx.Request = object.__new__(type(request))
-        wire.__dict__ = {**vars(request), "headers": headers, "extensions": request.extensions.copy()}
+        wire.__dict__ = {**request.__dict__, "headers": self.headers, "extensions": request.extensions.copy()}
         return wire
+
+    def heard(self, response: Any) -> Call | First:
+        """An answer has begun; who goes on with it."""
+        self.response = response
+        headers = response.headers.raw
+        if 200 <= response.status_code < 300 and not may_never_end(headers):
+            telling = self.dialect.telling
+            if not any(name.lower() in telling for name, _ in headers):
+                return self
+        return self.become_call()
 
     def buffer_limit(self) -> int | None:
         """How many bytes of the answer's body to read."""
-        if 200 <= self.response.status_code < 300 and self._ordinary(self.response.headers.raw):
-            return self.engine.policy.max_response_buffer
-        return self.become_call().buffer_limit()
-
-    def _ordinary(self, headers: list[tuple[bytes, bytes]]) -> bool:
-        """Whether the answer ends, and no header of it speaks of the key."""
-        markers = self.dialect.markers
-        for name, value in headers:
-            lower = name.lower()
-            if lower == b"content-type":
-                if media_type(value.decode("latin-1")) in STREAMING_TYPES:
-                    return False
-            elif lower.decode("latin-1") in markers:
-                return False
-        return True
+        return self.engine.policy.max_response_buffer
 
     def read_before(self) -> bool:
         """Whether the inner transport has read the body itself; then it is passed on as it is."""
         response = self.response
-        if self.call is None and type(response.stream) is self.engine.backend.ByteStream:
+        if type(response.stream) is self.engine.backend.ByteStream:
             self.raw = b"".join(response.stream)
             return True
-        return self.become_call().read_before() if self.call or response.is_closed else False
+        return self.become_call().read_before() if response.is_closed else False
 
     def has_read(self, body: bytes, rest: Any = None) -> None:
         """The answer's body was read, to its end or (with *rest*) to the limit."""
-        if self.call or rest is not None:
+        if rest is not None:
             self.become_call().has_read(body, rest)
             return
         self.raw = body
@@ -163,7 +140,7 @@ class First:
 
     def check_time(self) -> None:
         """Stop reading when the total timeout has run out."""
-        if self.call or (self.left is not None and _pause.monotonic() > self.began + self.left):
+        if _pause.monotonic() > self.until:
             self.become_call().check_time()
 
     def answered(self) -> Step:
@@ -183,7 +160,7 @@ class First:
         """The error of an attempt that the total timeout cut off."""
         return self.become_call().out_of_time()
 
-    def deliver(self) -> httpx.Response:
+    def deliver(self) -> Any:
         """The answer, with its report."""
         request, response = self.request, self.response
         response.extensions[EXTENSION] = self
@@ -192,16 +169,22 @@ class First:
         budget = self.engine.budget
         if budget is not None and budget.in_use:
             budget.deposit(origin_of(request.url), _pause.common())
-        self.request = self.response = self.raw = None
-        return response  # type: ignore[no-any-return]
-
-    def leave(self) -> None:
-        """The call is over; nothing is open."""
+        self.request = self.response = self.raw = self.headers = None
+        return response
 
     # -- what it becomes
 
     def become_call(self) -> Call:
         """The call that this attempt is the first of; made once."""
+        if self.call is None:
+            self._make_call()
+        call = self.call
+        assert call is not None
+        if call.response is None:  # `shared` may have made it before the answer was there
+            call.response, call.raw = self.response, self.raw
+        return call
+
+    def _make_call(self) -> None:
         with self.engine.memory.lock:
             if self.call is None:
                 call = Call(self.engine, self.request, self.dialect, DEFAULT)
@@ -212,9 +195,6 @@ class First:
                 call.left = self.left
                 self.request.extensions[CALL] = call.trail
                 self.call = call
-        if self.call.response is None:  # `shared` may have made it before the answer was there
-            self.call.response, self.call.raw = self.response, self.raw
-        return self.call
 
     def shared(self) -> Trail:
         """The trail for another sender of the same request object, be this call over or not."""

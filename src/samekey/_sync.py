@@ -15,8 +15,8 @@ from ._judge import pace
 from ._leave import error_for
 from ._named import abandoned, claim_of, claimed, ended_of, journal_failed, lease_of, recorded, renewed
 from ._pause import finished, shield, sleep, strike, time_box
-from ._steps import RENEW, Claim, Record, Renew, Send, Step, Wait
-from ._straight import First, straight
+from ._steps import DURABLE, RENEW, Claim, Renew, Send, Step, Wait
+from ._straight import DELIVER, First, straight
 from ._wire import CLASSIFIED_BODY, Backend
 from .dialects import GENERIC, Dialect
 
@@ -85,15 +85,22 @@ class Driver(Generic[TransportT, RequestT, ResponseT]):
         """Send *request* as one operation: with a key, and as often as needed."""
         asked: Any = request
         response: ResponseT
-        call: Call | First | None = straight(self._engine, asked)
+        first = straight(self._engine, asked)
+        if first is not None:
+            try:
+                step = self._attempt(first)
+            except BaseException:
+                first.become_call().leave()
+                raise
+            response = first.deliver() if step is DELIVER else self._run(first.become_call(), step)
+            return response
+        call = admit(self._engine, asked)
         if call is None:
-            call = admit(self._engine, asked)
-            if call is None:
-                response = self._inner.handle_request(request)
-                return response
-            if call.unread:
-                self._load(call)
-            bind(call)
+            response = self._inner.handle_request(request)
+            return response
+        if call.unread:
+            self._load(call)
+        bind(call)
         response = self._run(call)
         return response
 
@@ -111,31 +118,31 @@ class Driver(Generic[TransportT, RequestT, ResponseT]):
                 return
         call.loaded(b"".join(parts))
 
-    def _run(self, call: Call | First) -> Any:
+    def _run(self, call: Call, step: Step | None = None) -> Any:
         try:
-            step = call.start()
+            step = step or call.start()
             while True:
                 if isinstance(step, Send):
                     step = self._attempt(call)
-                    call = call.current
                 elif isinstance(step, Deliver):
                     return call.deliver()
+                elif isinstance(step, Again):
+                    step = pace(call, step)
                 else:
-                    step = self._go_on(call.become_call(), step)
+                    step = self._go_on(call, step)
         except BaseException:
-            if call.current.holds_name:
-                self._journal(call.become_call(), abandoned(call.become_call()))
+            if call.holds_name:
+                self._journal(call, abandoned(call))
             raise
         finally:
-            call.current.leave()
+            call.leave()
 
     def _go_on(self, call: Call, step: Any) -> Step:
         """Do what a step other than sending and delivering says."""
-        if isinstance(step, Again):
-            return pace(call, step)
-        if isinstance(step, Claim | Renew | Record):
+        if isinstance(step, DURABLE):
             return self._journal(call, step)
-        self._discard(call)
+        if not call.nothing_left:
+            self._discard(call)
         if isinstance(step, Wait):
             skipped = sleep(step.seconds) if step.seconds else 0.0
             return call.waited(step.seconds, skipped)
@@ -168,7 +175,7 @@ class Driver(Generic[TransportT, RequestT, ResponseT]):
         request = call.outgoing()
         try:
             with time_box(call.left) as box:
-                call.response = self._inner.handle_request(request)
+                call = call.heard(self._inner.handle_request(request))
                 limit = call.buffer_limit()
                 if limit is not None:
                     self._read(call, limit)
@@ -204,8 +211,6 @@ class Driver(Generic[TransportT, RequestT, ResponseT]):
 
     def _discard(self, call: Call) -> None:
         """Drain a little of an answer that nobody gets, so that its connection can be used again, and close it."""
-        if call.nothing_left:
-            return
         try:
             with time_box(call.time_left()):
                 if call.raw is None:

@@ -23,33 +23,34 @@ def _nobody() -> None:
 class Trail:
     """One call, as its request remembers it. It knows no request, so that nothing is kept alive by it but bytes."""
 
+    operation: Operation | None = None
+    body: Any = None
+    """The caller's body, a stream that can be read any number of times."""
+    headers: Any = None
+    """The caller's headers."""
+    scope_headers: tuple[str, ...] = ()
+    carrier: Carrier | None = None
+    """Where the first leg carried the key; a redirect may lead to an API that wants it elsewhere."""
+    replayable = True
+    body_counts = True
+    """Whether another body is another request; not where the journal keeps the first one and repeats that."""
+    pending = 0
+    """Status of the answer that was handed to httpx, which may go on with it: 401, 407, a redirect; else 0."""
+    request: Callable[[], Any] = staticmethod(_nobody)
+    """A weak reference to the request that was sent last."""
+    told: Told | None = None
+    _fingerprint: str | None = None
+
     def __init__(self, exchange: Exchange, method: str, origin: Origin, path: bytes, *, automatic: bool) -> None:
         self.exchange = exchange
         self.state = exchange.state
         self.keyed = exchange.keyed
         """Whether this request carries the key, whatever httpx makes of it later."""
-        self.operation: Operation | None = None
         self.method = method
         self.origin = origin
         self.path = path
         self.automatic = automatic
         """The key was made for this very request, without an operation."""
-        self.body: Any = None
-        """The caller's body, a stream that can be read any number of times."""
-        self.headers: Any = None
-        """The caller's headers."""
-        self.scope_headers: tuple[str, ...] = ()
-        self.carrier: Carrier | None = None
-        """Where the first leg carried the key; a redirect may lead to an API that wants it elsewhere."""
-        self.replayable = True
-        self.body_counts = True
-        """Whether another body is another request; not where the journal keeps the first one and repeats that."""
-        self.pending = 0
-        """Status of the answer that was handed to httpx, which may go on with it: 401, 407, a redirect; else 0."""
-        self.request: Callable[[], Any] = _nobody
-        """A weak reference to the request that was sent last."""
-        self.told: Told | None = None
-        self._fingerprint: str | None = None
 
     @property
     def content_type(self) -> str:

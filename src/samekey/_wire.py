@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import email.utils
 import math
 import re
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterator
-from datetime import UTC
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -18,19 +16,6 @@ if TYPE_CHECKING:
 
 CLASSIFIED_BODY = 64 * 1024
 """Bytes of an answer that is no success which are read, looked at, and drained when it is discarded."""
-
-STREAMING_TYPES = frozenset(
-    {
-        "text/event-stream",
-        "application/x-ndjson",
-        "application/ndjson",
-        "application/jsonl",
-        "application/x-jsonlines",
-        "application/json-seq",
-        "multipart/x-mixed-replace",
-    }
-)
-"""Media types of answers that may never end; they are handed on unread."""
 
 LONGEST_TOKEN_REQUEST = 64 * 1024
 """Bytes of a form in which a `grant_type` is looked for."""
@@ -162,7 +147,8 @@ def longest_attempt(timeout: dict[str, float | None], remaining: float | None) -
 
 def decoded_answer(backend: Backend, response: httpx.Response, raw: bytes, *, complete: bool, encoded: bool) -> Answer:
     """The answer as the classifier sees it: lower-case headers and the decoded body, or its first part."""
-    headers = tuple((name.lower(), value) for name, value in response.headers.multi_items())
+    encoding = response.headers.encoding
+    headers = tuple((name.decode(encoding).lower(), value.decode(encoding)) for name, value in response.headers.raw)
     body = raw[:CLASSIFIED_BODY]
     if body and encoded and "content-encoding" in response.headers:
         body = decoded(backend, response.headers, body, CLASSIFIED_BODY) or b""
@@ -196,49 +182,6 @@ def decoded(backend: Backend, headers: httpx.Headers, raw: bytes, most: int) -> 
 def as_it_is(error: Exception) -> Exception:
     """For a `Rest` whose failures need no translation."""
     return error
-
-
-def media_type(content_type: str) -> str:
-    """The media type without its parameters."""
-    return content_type.partition(";")[0].strip().lower()
-
-
-def retry_after(headers: httpx.Headers, wall: float) -> float | None:
-    """Seconds the server asks to wait, from `retry-after-ms` (which wins), its Azure name, or `Retry-After`.
-
-    A date is compared with the server's own `Date`, so that a wrong local clock does no harm. Anything malformed,
-    negative or not finite is as if it were not there.
-    """
-    for name, unit in (("retry-after-ms", 0.001), ("x-ms-retry-after-ms", 0.001), ("retry-after", 1.0)):
-        text = headers.get(name)
-        if text is None:
-            continue
-        seconds = _number(text.strip())
-        if seconds is not None:
-            return seconds * unit
-        if name == "retry-after" and (then := _date(text)) is not None:
-            now = _date(headers.get("date", ""))
-            return max(0.0, then - (wall if now is None else now))
-    return None
-
-
-def _number(text: str) -> float | None:
-    if not text[:1].isdigit() or not text.isascii():
-        return None
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) and "_" not in text else None
-
-
-def _date(text: str) -> float | None:
-    try:
-        parsed = email.utils.parsedate_to_datetime(text)
-    except (ValueError, OverflowError, TypeError, IndexError):
-        return None
-    # "-0000" says UTC, and comes without a zone.
-    return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
 
 
 def is_form(headers: httpx.Headers) -> bool:

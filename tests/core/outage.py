@@ -83,7 +83,7 @@ def simulate(
             return
         again = exchange.answered(503, BROKEN, now, Facts(), None)
         assert isinstance(again, Again)
-        backoff, stopped = ask(policy, again, exchange, UNAVAILABLE, now)
+        backoff, stopped = ask(policy, again, exchange, lambda: UNAVAILABLE, now)
         step: Any = exchange.paced(again, now, stopped=stopped, backoff=backoff, longest_floor=60.0, least=0.0)
         if isinstance(step, Wait) and tokens is not None and not tokens.withdraw(ORIGIN, now):
             exchange.end(UNKNOWN, GaveUp.BUDGET)

@@ -42,7 +42,7 @@ def asked(
     """What the strategies say after so many network attempts and polls."""
     play = Play()
     play.exchange.tries, play.exchange.polls = after, polls
-    return ask(samekey.RetryPolicy(**policy), again, play.exchange, error, play.now + elapsed)
+    return ask(samekey.RetryPolicy(**policy), again, play.exchange, lambda: error, play.now + elapsed)
 
 
 WAITS: list[tuple[Any, list[float], float]] = [
@@ -169,7 +169,7 @@ class TestWhatTheySee:
             return False
 
         policy = samekey.RetryPolicy(stop=stop, wait=t.wait_fixed(2))
-        ask(policy, RETRY, play.exchange, ERROR, play.now)
+        ask(policy, RETRY, play.exchange, lambda: ERROR, play.now)
 
         (state,) = states
         assert state.seconds_since_start == 1.5
@@ -218,7 +218,7 @@ class TestBadValues:
         """No timer takes it, and nobody waits for ever."""
         play = Play(total=total)
         step = play.fails(Failure.UNKNOWN)
-        backoff, _ = ask(samekey.RetryPolicy(wait=lambda _: math.inf), RETRY, play.exchange, ERROR, play.now)
+        backoff, _ = ask(samekey.RetryPolicy(wait=lambda _: math.inf), RETRY, play.exchange, lambda: ERROR, play.now)
         play.pace(step, backoff)
 
         assert play.report.gave_up == "deadline"
@@ -234,4 +234,4 @@ def test_default_strategies_stop_after_five_network_attempts_and_never_a_poll() 
     assert not asked(5, again=POLL)[1]
     play = Play()
     play.answers(Verdict.IN_PROGRESS)
-    assert 0.1 <= ask(samekey.RetryPolicy(), POLL, play.exchange, status_error(409), play.now)[0] <= 0.2
+    assert 0.1 <= ask(samekey.RetryPolicy(), POLL, play.exchange, lambda: status_error(409), play.now)[0] <= 0.2

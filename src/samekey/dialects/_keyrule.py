@@ -71,16 +71,18 @@ class KeyRule:
             ValueError: A callable *form* returned a key that `check` refuses.
             TypeError: A callable *form* returned something that is not a string.
         """
-        if callable(self.form):
-            key = self.form()
-            self.check(key)
-            return key
-        if self.form == "uuid4":
+        form = self.form
+        if form == "uuid7":
+            return new_key()
+        if form == "hex":
+            return new_key().replace("-", "")
+        if form == "uuid4":
             import uuid
 
             return str(uuid.uuid4())
-        key = new_key()
-        return key.replace("-", "") if self.form == "hex" else key
+        key = form()
+        self.check(key)
+        return key
 
     def check(self, key: str) -> None:
         """
