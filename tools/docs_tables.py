@@ -12,7 +12,7 @@ import ast
 import inspect
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -99,7 +99,7 @@ class Row:
         if self.only_open and not facts.open:
             return ""
         asked = {"settles": self.settles, "same_bytes": self.same_bytes, "believe_done": self.believe_done}
-        known = Facts(**({field.name: getattr(facts, field.name) for field in fields(Facts)} | asked))
+        known = facts._replace(**asked)
         return told(after_answer(Reading(self.verdict, empty=self.empty), self.status, known))
 
 

@@ -164,7 +164,7 @@ class Call:
     def total_timeout(self) -> float | None:
         """Seconds for the whole call."""
         own = self.options.total_timeout
-        return self.engine.policy.total_timeout if own is UNSET else own  # type: ignore[return-value]
+        return self.engine.total_timeout if own is UNSET else own
 
     def time_left(self) -> float | None:
         """Seconds left of the total timeout."""
@@ -193,14 +193,13 @@ class Call:
         exchange.start(self.now(), self.total_timeout)
         if self.engine.listeners:
             tell_of(self, "CallStarted")
-        return self.check_age() or exchange.first_step()
+        return self.check_age(self.now()) or exchange.first_step()
 
-    def check_age(self) -> Step | None:
+    def check_age(self, now: float) -> Step | None:
         """Refuse to send a key that the server may have forgotten."""
         exchange = self.exchange
         if exchange.state.first_sent is None or (usable := self.dialect.usable_for) is None:
             return None
-        now = self.now()
         age, left = exchange.state.age(now, _pause.wall()), exchange.remaining(now)
         if left is not None and 0 < left <= usable - age:
             return None  # no attempt is longer
@@ -262,10 +261,11 @@ class Call:
         self.skipped += skipped
         self.exchange.waited_for += seconds
         exchange = self.exchange
-        late = exchange.too_late(self.now())
+        now = self.now()
+        late = exchange.too_late(now)
         if late is not None:
             return ended_late(self, late)
-        return self.check_age() or exchange.next_step()
+        return self.check_age(now) or exchange.next_step()
 
     # -- a name in the journal
 

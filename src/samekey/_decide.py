@@ -6,7 +6,7 @@ Pure functions over plain facts. The tables of the documentation ("What happens 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from ._model import ABOUT_THE_KEY, Failure, GaveUp, Outcome, Reading, Verdict
 
@@ -17,8 +17,7 @@ IDEMPOTENT_RETRY = frozenset({408, 425, 429, 500, 502, 503, 504})
 """Statuses after which an unkeyed request with an idempotent method is repeated."""
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(NamedTuple):
     """What is known when an attempt has ended.
 
     Attributes:
@@ -87,6 +86,7 @@ class Again:
 Decision: TypeAlias = Ending | Again
 
 UNKNOWN = Raise("OutcomeUnknown", Outcome.UNKNOWN)
+UNKNOWN_YET = Again(UNKNOWN)
 
 
 def after_answer(reading: Reading, status: int, facts: Facts) -> Decision:
@@ -125,7 +125,7 @@ def _keyed_answer(reading: Reading, status: int, facts: Facts) -> Decision:
         case Verdict.RATE_LIMITED:
             return Again(UNKNOWN if facts.open else Deliver(_turned_away(facts)))
         case Verdict.TRANSIENT:
-            return Again(UNKNOWN)
+            return UNKNOWN_YET
         case Verdict.CHALLENGE | Verdict.REDIRECT:
             return Deliver(_turned_away(facts))
         case Verdict.MOVED:
@@ -204,8 +204,7 @@ FOREVER = 1e9
 """Seconds, some thirty years: nobody waits longer, and no timer can."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(NamedTuple):
     """What bounds the next attempt: numbers that the driver has measured or asked for, in seconds."""
 
     stopped: bool

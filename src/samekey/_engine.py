@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from . import policy as _policy
 from ._inner import belongs
@@ -39,6 +39,7 @@ class Engine:
         self.policy = _policy.DEFAULT if policy is None else policy
         if not isinstance(self.policy, _policy.RetryPolicy):
             raise TypeError(f"policy must be a samekey.RetryPolicy, not {type(policy).__name__}")
+        self.total_timeout = cast("float | None", self.policy.total_timeout)
         if not isinstance(dialect, Dialect):
             raise TypeError(f"dialect must be a samekey.Dialect such as dialects.STRIPE, not {type(dialect).__name__}")
         if journal is not None and not all(hasattr(journal, step) for step in ("claim", "renew", "record", "scope")):

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from ._call import Call
 
 
+TRANSIENT_FACTS = Facts()
+"""What a dialect says does not matter where the status says that anything may have happened."""
+
+
 def judge_answer(call: Call) -> Step:
     """A complete answer was read."""
     response, exchange, dialect = call.response, call.exchange, call.dialect
@@ -30,8 +34,9 @@ def judge_answer(call: Call) -> Step:
         return _succeeded(call, status, reading)
     asked = retry_after(response.headers, _pause.wall()) if not names.isdisjoint(ASK_TO_WAIT) else None
     hint = max(filter(None, (asked, reading.delay)), default=None)
-    settles = reading.verdict is not Verdict.TRANSIENT and _settles(call, status)
-    facts = Facts(settles=settles, believe_done=dialect.believe_done)
+    facts = TRANSIENT_FACTS
+    if reading.verdict is not Verdict.TRANSIENT:
+        facts = Facts(settles=_settles(call, status), believe_done=dialect.believe_done)
     step = exchange.answered(status, reading, call.now(), facts, hint)
     if reading.verdict is Verdict.MISMATCH and exchange.keyed:
         tell_of(call, "MismatchFound", local=False)
@@ -100,7 +105,7 @@ def pace(call: Call, again: Again) -> Step:
     step = exchange.paced(again, now, stopped=stopped, backoff=backoff, longest_floor=longest, least=least)
     if isinstance(step, Wait) and not again.poll and not _afford(call):
         step = exchange.end(again.ending, GaveUp.BUDGET)
-    if isinstance(step, Wait):
+    if isinstance(step, Wait) and call.engine.listeners:
         why = _why(call, again, step.seconds, max(backoff, least))
         tell_of(call, "WaitScheduled", seconds=step.seconds, poll=again.poll, why=why)
     return step

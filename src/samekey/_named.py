@@ -126,7 +126,7 @@ def claimed(call: Call, entry: Entry) -> Step:
             return exchange.keys_differ()
         if not call.stores_request and call.the_trail.rebuilt_differently:
             state.same_bytes = False
-        return call.check_age() or SEND
+        return call.check_age(call.now()) or SEND
     state.key = entry.key
     step = exchange.followed(entry)
     if isinstance(step, Recall):
@@ -163,7 +163,7 @@ def renewed(call: Call, *, held: bool) -> Step:
         holding.owned = False
         return CLAIM
     holding.renewed()
-    return call.check_age() or SEND
+    return call.check_age(call.now()) or SEND
 
 
 def ended_of(call: Call, record: Record) -> Ended:

@@ -8,7 +8,7 @@ repeat of the request), it becomes the `Call` that it would have been from the s
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from . import _pause
 from ._call import Call
@@ -48,7 +48,7 @@ def straight(engine: Engine, request: httpx.Request) -> First | None:
     if type(carrier) is not Header or type(stream) is not engine.backend.ByteStream:
         return None
     timeout = extensions.get("timeout")
-    if timeout is None or not _fits(timeout, engine.policy.total_timeout) or is_token_request(next(iter(stream))):
+    if timeout is None or not _fits(timeout, engine.total_timeout) or is_token_request(next(iter(stream))):
         return None
     key = dialect.key.make()
     headers = engine.backend.Headers(request.headers)
@@ -61,10 +61,10 @@ def straight(engine: Engine, request: httpx.Request) -> First | None:
     return first if extensions.setdefault(CALL, first) is first else None
 
 
-def _fits(timeout: dict[str, float | None], total: Any) -> bool:
+def _fits(timeout: dict[str, Any], total: float | None) -> bool:
     """Whether no part of *timeout* has to be clipped."""
     try:
-        return total is None or (len(timeout) == 4 and max(timeout.values()) <= total)  # type: ignore[type-var]
+        return total is None or (len(timeout) == 4 and max(timeout.values()) <= total)
     except TypeError:  # a part without a limit
         return False
 
@@ -94,7 +94,7 @@ class First:
         self.key = key
         self.headers: Any = headers
         """Those for the wire."""
-        self.left = left = cast("float | None", engine.policy.total_timeout)
+        self.left = left = engine.total_timeout
         self.began = began = _pause.monotonic()
         self.until = math.inf if left is None else began + left
         self.wall = _pause.wall()

@@ -122,7 +122,7 @@ ANSWERS: list[tuple[str, Verdict, int, dict[str, Any], dict[str, Any], tuple[str
 def test_answer_to_a_keyed_request(row: tuple[Any, ...], column: int) -> None:
     """Design 6.2: what follows from every verdict, whatever else is known of the key."""
     _, verdict, status, more, dialect, expected = row
-    facts = replaced(list(SITUATIONS.values())[column], **dialect)
+    facts = list(SITUATIONS.values())[column]._replace(**dialect)
 
     assert said(after_answer(Reading(verdict, **more), status, facts)) == expected[column]
 
@@ -131,7 +131,7 @@ def test_answer_to_a_keyed_request(row: tuple[Any, ...], column: int) -> None:
 def test_what_is_open_weighs_more_than_where_the_key_is_from(row: tuple[Any, ...]) -> None:
     """Something open under a key that is not fresh: as something open."""
     _, verdict, status, more, dialect, expected = row
-    facts = replaced(OPEN, fresh=False, **dialect)
+    facts = OPEN._replace(fresh=False, **dialect)
 
     assert said(after_answer(Reading(verdict, **more), status, facts)) == expected[1]
 
@@ -139,12 +139,6 @@ def test_what_is_open_weighs_more_than_where_the_key_is_from(row: tuple[Any, ...
 def test_the_table_has_every_verdict() -> None:
     """A verdict that is added needs its row."""
     assert {row[1] for row in ANSWERS} == set(Verdict)
-
-
-def replaced(facts: Facts, **changes: Any) -> Facts:
-    """*facts* with *changes*."""
-    known = {name: getattr(facts, name) for name in Facts.__slots__}
-    return Facts(**{**known, **changes})
 
 
 @pytest.mark.parametrize(
@@ -239,7 +233,7 @@ def test_answer_to_an_unkeyed_request(status: int, verdict: Verdict, put: str, p
     reading = Reading(verdict)
 
     assert said(after_answer(reading, status, PUT)) == put
-    assert said(after_answer(reading, status, replaced(PUT, open=True))) == put_after_open
+    assert said(after_answer(reading, status, PUT._replace(open=True))) == put_after_open
     assert said(after_answer(reading, status, POST)) == post
 
 
@@ -285,7 +279,7 @@ def test_the_table_has_every_failure() -> None:
 
 def test_unkeyed_repeats_that_fail_keep_the_library_s_own_error() -> None:
     """After an attempt that may have run, the report of a PUT or DELETE says so."""
-    facts = replaced(PUT, open=True, at_the_door=False)
+    facts = PUT._replace(open=True, at_the_door=False)
 
     assert said(after_failure(F.NEVER_SENT, facts)) == "retry > as it is unknown"
 
@@ -296,7 +290,7 @@ def test_lost_answer_of_a_server_that_ignores_keys_is_final() -> None:
 
     assert said(after_failure(F.UNKNOWN, ignored)) == UNKNOWN
     assert said(after_failure(F.NEVER_SENT, ignored)) == f"retry > {NOT_SENT}"
-    assert said(after_failure(F.UNKNOWN, replaced(ignored, repeatable=True))) == f"retry > {UNKNOWN}"
+    assert said(after_failure(F.UNKNOWN, ignored._replace(repeatable=True))) == f"retry > {UNKNOWN}"
 
 
 @pytest.mark.parametrize(

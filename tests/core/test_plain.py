@@ -13,13 +13,21 @@ from samekey import dialects
 from samekey._model import Answer, Verdict
 from samekey.dialects import Dialect, RetryHint, classify
 from samekey.dialects._plain import plain
-from tests.core.dialect_answers import bodies, headers, statuses
+from tests.core.dialect_answers import bodies, headers, statuses, words
 
-DIALECTS = [dialects.GENERIC, dialects.IETF_DRAFT, dialects.STRIPE, dialects.AZURE_REPEATABILITY, Dialect(inspect_2xx=True)]
+DIALECTS = [
+    dialects.GENERIC,
+    dialects.IETF_DRAFT,
+    dialects.STRIPE,
+    dialects.AZURE_REPEATABILITY,
+    Dialect(inspect_2xx=True),
+]
 WORDS = st.sampled_from(
-    "a the same other previous original request requests idempotency key token is are was still already being in not "
-    "yet progress flight concurrent outstanding locked pending processed processing executed running use used finished "
-    "completed InProgress RequestInUse in_flight in-use reused different payload error server broke".split()
+    words(
+        "a the same other previous original request requests idempotency key token is are was still already being in "
+        "not yet progress flight concurrent outstanding locked pending processed processing executed running use used "
+        "finished completed InProgress RequestInUse in_flight in-use reused different payload error server broke"
+    )
 )
 MESSAGES = st.lists(WORDS, max_size=8).map(" ".join)
 
@@ -40,7 +48,7 @@ def written(message: str, code: str) -> st.SearchStrategy[bytes]:
     )
 
 
-wordy = st.tuples(MESSAGES, MESSAGES).flatmap(lambda words: written(*words))
+wordy = st.tuples(MESSAGES, MESSAGES).flatmap(lambda said: written(*said))
 
 
 @given(statuses | st.sampled_from([500, 503]), headers, bodies | wordy, st.booleans(), st.sampled_from(DIALECTS))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -108,7 +107,7 @@ def paces_wrong(**changes: Any) -> Patch:
     """One limit is not looked at."""
 
     def wrong(again: Again, limits: Limits) -> Any:
-        return _decide.pace(again, replace(limits, **changes))
+        return _decide.pace(again, limits._replace(**changes))
 
     return lambda patch: patch.setattr(_exchange, "pace", wrong)
 
