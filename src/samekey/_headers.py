@@ -30,10 +30,12 @@ ASK_TO_WAIT = frozenset(name.encode() for name, _ in _WAITS)
 
 def may_never_end(headers: list[tuple[bytes, bytes]]) -> bool:
     """Whether the answer with these headers is of a type that streams."""
-    for name, value in headers:
-        if name.lower() == b"content-type":
-            return value.partition(b";")[0].strip().lower() in STREAMING_TYPES
-    return False
+    return any(name.lower() == b"content-type" and streams(value) for name, value in headers)
+
+
+def streams(content_type: bytes) -> bool:
+    """Whether a body of this type may never end."""
+    return content_type.partition(b";")[0].strip().lower() in STREAMING_TYPES
 
 
 def retry_after(headers: httpx.Headers, wall: float) -> float | None:

@@ -14,7 +14,7 @@ from . import _pause
 from ._call import Call
 from ._decide import Deliver
 from ._exchange import Exchange
-from ._headers import may_never_end
+from ._headers import streams
 from ._model import Outcome
 from ._operation import in_force
 from ._options import DEFAULT, EXTENSION
@@ -24,7 +24,8 @@ from ._steps import Step
 from ._trail import Told, Trail
 from ._wire import is_token_request, origin_of
 from .dialects import Dialect, Header
-from .dialects._plain import PLAIN_SUCCESS, plain_success
+from .dialects._classify import names_key
+from .dialects._plain import PLAIN_SUCCESS
 
 if TYPE_CHECKING:
     import httpx
@@ -47,9 +48,11 @@ def straight(engine: Engine, request: httpx.Request) -> First | None:
     carrier, stream = dialect.carrier, request.stream
     if type(carrier) is not Header or type(stream) is not engine.backend.ByteStream:
         return None
-    timeout = extensions.get("timeout")
-    if timeout is None or not _fits(timeout, engine.total_timeout) or is_token_request(next(iter(stream))):
+    timeout, total = extensions.get("timeout"), engine.total_timeout
+    if timeout is None or len(timeout) != 4 or is_token_request(next(iter(stream))):
         return None
+    if total is not None and (None in timeout.values() or max(timeout.values()) > total):
+        return None  # it has to be clipped
     key = dialect.key.make()
     headers = engine.backend.Headers(request.headers)
     longer = len(headers) + 1
@@ -59,14 +62,6 @@ def straight(engine: Engine, request: httpx.Request) -> First | None:
     first = First(engine, request, dialect, key, headers)
     # Two senders of one request object share one key: the second one goes the long way.
     return first if extensions.setdefault(CALL, first) is first else None
-
-
-def _fits(timeout: dict[str, Any], total: float | None) -> bool:
-    """Whether no part of *timeout* has to be clipped."""
-    try:
-        return total is None or (len(timeout) == 4 and max(timeout.values()) <= total)
-    except TypeError:  # a part without a limit
-        return False
 
 
 class First:
@@ -111,12 +106,14 @@ class First:
     def heard(self, response: Any) -> Call | First:
         """An answer has begun; who goes on with it."""
         self.response = response
-        headers = response.headers.raw
-        if 200 <= response.status_code < 300 and not may_never_end(headers):
-            telling = self.dialect.telling
-            if not any(name.lower() in telling for name, _ in headers):
-                return self
-        return self.become_call()
+        status, dialect = response.status_code, self.dialect
+        if not 200 <= status < 300 or status == 202 or (dialect.inspect_2xx and dialect.rules):
+            return self.become_call()
+        for name, value in response.headers.raw:
+            lower = name.lower()
+            if lower in dialect.telling or (lower == b"content-type" and streams(value)):
+                return self.become_call()
+        return self
 
     def buffer_limit(self) -> int | None:
         """How many bytes of the answer's body to read."""
@@ -145,7 +142,7 @@ class First:
 
     def answered(self) -> Step:
         """Judge the answer."""
-        if self.call or self.raw is None or not plain_success(self.response.status_code, self.raw, self.dialect):
+        if self.call or self.raw is None or (self.dialect.inspect_2xx and names_key(self.raw)):
             return self.become_call().answered()
         self.ended, self.status = _pause.monotonic(), self.response.status_code
         self.done = True

@@ -42,7 +42,12 @@ def classify(answer: Answer, dialect: Dialect, *, fresh: bool, repeat: bool) -> 
 def _worth_reading(answer: Answer, dialect: Dialect) -> bool:
     if not dialect.inspect_2xx:
         return False
-    return bool(dialect.rules) or b"idempot" in answer.body[:LOOKED_AT].lower()
+    return bool(dialect.rules) or names_key(answer.body)
+
+
+def names_key(body: bytes) -> bool:
+    """Whether the word is in what is looked at of *body*."""
+    return b"idempot" in body[:LOOKED_AT].lower()
 
 
 def _markers(answer: Answer, dialect: Dialect) -> tuple[bool | None, bool | None]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Set as AbstractSet
 
 from samekey._model import Reading, Verdict
-from samekey.dialects._classify import LOOKED_AT
+from samekey.dialects._classify import LOOKED_AT, names_key
 from samekey.dialects._dialect import Dialect
 
 PLAIN_SUCCESS = Reading(Verdict.OK)
@@ -23,23 +23,17 @@ _RUNNING = re.compile(
 )
 
 
-def plain_success(status: int, body: bytes, dialect: Dialect) -> bool:
-    """Whether `classify` would read this answer, which has no replay marker, as a success and nothing more."""
-    if not 200 <= status < 300 or status == 202:
-        return False
-    return not dialect.inspect_2xx or not (dialect.rules or b"idempot" in body[:LOOKED_AT].lower())
-
-
 def plain(status: int, names: AbstractSet[bytes], body: bytes | None, dialect: Dialect) -> Reading | None:
     """What `classify` would read in a success, or a 5xx, that says no more than its status; None if it may say more.
 
     *names* are those of its headers, in lower case; *body* is None if it was not read.
     """
-    if status < 500:
-        if names.isdisjoint(dialect.telling) and plain_success(status, body or b"", dialect):
-            return EMPTY_SUCCESS if body == b"" else PLAIN_SUCCESS
-        return None
-    if status == 501 or status in dialect.bare_status or dialect.telling_of_failure is None:
+    if 200 <= status < 300:
+        telling = dialect.inspect_2xx and (dialect.rules or names_key(body or b""))
+        if status == 202 or telling or not names.isdisjoint(dialect.telling):
+            return None
+        return EMPTY_SUCCESS if body == b"" else PLAIN_SUCCESS
+    if status < 500 or status == 501 or status in dialect.bare_status or dialect.telling_of_failure is None:
         return None
     if not names.isdisjoint(dialect.telling_of_failure) or (body and _RUNNING.search(body, 0, LOOKED_AT)):
         return None
