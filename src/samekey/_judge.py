@@ -12,7 +12,7 @@ from ._model import Failure, GaveUp, Reading, Verdict
 from ._steps import Step, Wait
 from ._strategies import ask
 from ._telling import suspect, tell_attempt, tell_of
-from ._wire import decoded_answer, text_of
+from ._wire import decoded_answer, decoding_error, text_of
 from .dialects import classify
 from .dialects._plain import plain
 
@@ -29,6 +29,8 @@ def judge_answer(call: Call) -> Step:
     response, exchange, dialect = call.response, call.exchange, call.dialect
     status = response.status_code
     names = {name.lower() for name, _ in response.headers.raw}
+    if b"content-encoding" in names and status < 300 and (broken := _undecodable(call)) is not None:
+        return judge_failure(call, broken)
     call.reading = reading = plain(status, names, call.raw, dialect) or _read(call)
     if exchange.keyed and reading.verdict is Verdict.OK:
         return _succeeded(call, status, reading)
@@ -50,6 +52,13 @@ def _read(call: Call) -> Reading:
     complete = call.raw is not None and not call.partly_read
     answer = decoded_answer(call.engine.backend, call.response, raw, complete=complete, encoded=not call.decoded)
     return classify(answer, call.dialect, fresh=exchange.state.fresh(exchange.number), repeat=exchange.repeat)
+
+
+def _undecodable(call: Call) -> Exception | None:
+    """Why the caller could not read this success. It is lost like one that broke off; the same key brings it back."""
+    if not call.exchange.keyed or call.raw is None or call.decoded or call.partly_read:
+        return None
+    return decoding_error(call.engine.backend, call.response.headers, call.raw)
 
 
 def _settles(call: Call, status: int) -> bool:

@@ -41,6 +41,7 @@ class Backend:
         self.ByteStream: type[httpx.ByteStream] = module.ByteStream
         self.HTTPStatusError: type[httpx.HTTPStatusError] = module.HTTPStatusError
         self.ReadTimeout: type[httpx.ReadTimeout] = module.ReadTimeout
+        self.DecodingError: type[httpx.DecodingError] = module.DecodingError
         self.StreamConsumed: type[httpx.StreamConsumed] = module.StreamConsumed
         self.Rest: type[Any] = type("Rest", (Rest, module.SyncByteStream, module.AsyncByteStream), {})
         self._errors: type[Exception] = module.RequestError
@@ -166,17 +167,33 @@ def decoded(backend: Backend, headers: httpx.Headers, raw: bytes, most: int) -> 
     """
     if "," in headers.get("content-encoding", ""):
         return None
-    pieces = (raw[start : start + _PIECE] for start in range(0, len(raw), _PIECE))
-    stream = backend.Rest(b"", pieces, None, as_it_is, backend.StreamConsumed)
     body = bytearray()
     try:
-        for part in backend.Response(200, headers=headers, stream=stream).iter_bytes():
+        for part in _decoded_parts(backend, headers, raw):
             body += part
             if len(body) >= most:
                 break
     except Exception:  # noqa: BLE001 - whatever a broken encoding does, the status still stands
         return None
     return bytes(body)
+
+
+def decoding_error(backend: Backend, headers: httpx.Headers, raw: bytes) -> Exception | None:
+    """The error that the caller would get on reading a body that is not encoded as its headers say."""
+    if "," in headers.get("content-encoding", ""):
+        return None
+    try:
+        for _ in _decoded_parts(backend, headers, raw):
+            pass
+    except backend.DecodingError as error:
+        return error
+    return None
+
+
+def _decoded_parts(backend: Backend, headers: httpx.Headers, raw: bytes) -> Iterator[bytes]:
+    pieces = (raw[start : start + _PIECE] for start in range(0, len(raw), _PIECE))
+    stream = backend.Rest(b"", pieces, None, as_it_is, backend.StreamConsumed)
+    return backend.Response(200, headers=headers, stream=stream).iter_bytes()
 
 
 def as_it_is(error: Exception) -> Exception:

@@ -34,8 +34,8 @@ REPLAY_MARKERS = (
 RETRY_HINTS = (RetryHint("Stripe-Should-Retry"), RetryHint("X-Should-Retry"))
 """The default of `Dialect.hints`."""
 
-ANYWHERE = frozenset({b"repeatability-result", b"x-amzn-errortype", b"x-ms-error-code", b"content-encoding"})
-"""Headers that say something of any API's answer, or of how to read its body."""
+ANYWHERE = frozenset({b"repeatability-result", b"x-amzn-errortype", b"x-ms-error-code"})
+"""Headers that say something of any API's answer."""
 
 _STATUS_CLASSES = frozenset({"2xx", "4xx", "5xx"})
 _NEVER_KEYED = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "CONNECT"})
@@ -111,7 +111,7 @@ class Dialect:
     markers: Mapping[str, ReplayMarker] = field(init=False, repr=False, compare=False)
     """*replay* by lower-case header name."""
     telling: frozenset[bytes] = field(init=False, repr=False, compare=False)
-    """Names of the headers in *markers*, as they are on the wire."""
+    """Names of the headers that say more of a success than its status does: those in *markers*, and its encoding."""
     telling_of_failure: frozenset[bytes] | None = field(init=False, repr=False, compare=False)
     """Names of all headers that may say more of a 5xx than its status does; None if more than headers may."""
 
@@ -164,7 +164,7 @@ class Dialect:
             raise ValueError("Dialect.bare_status is for 4xx and 5xx; write a Rule for a 2xx")
         replace(self, "bare_status", MappingProxyType(bare))
         replace(self, "markers", MappingProxyType({marker.header: marker for marker in self.replay}))
-        telling = frozenset(name.encode() for name in self.markers)
+        telling = frozenset(name.encode() for name in self.markers) | {b"content-encoding"}
         hints = frozenset(hint.header.encode() for hint in self.hints)
         quiet = not self.rules and self.body_delay is None and all(hint.absent is None for hint in self.hints)
         replace(self, "telling", telling)
