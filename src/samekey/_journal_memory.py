@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from ._journal_awaited import Awaited
-from ._journal_rows import ENDED, Claim, Ended, Entry, RowState, check_decision, check_page, refusal
+from ._journal_rows import ENDED, Claim, Ended, Entry, RowState, check_decision, check_page, first_entry, refusal
 
 if TYPE_CHECKING:
     from typing import Self
@@ -61,7 +61,7 @@ class MemoryJournal:
             now = self._clock()
             row = self._rows.get((claim.scope, claim.name))
             if row is None or _starts_anew(row.entry, claim):
-                row = _Row(_first(claim), updated=now, began=now, lease_until=now + claim.lease)
+                row = _Row(first_entry(claim), updated=now, began=now, lease_until=now + claim.lease)
             elif row.entry.owner == claim.owner:
                 row = replace(row, updated=now, lease_until=now + claim.lease)
             elif _may_take(row, claim, now):
@@ -179,20 +179,6 @@ class MemoryJournal:
         latest = now - check_page(older_than, limit)
         rows = [row for row in self._rows.values() if row.updated <= latest and wanted(row)]
         return sorted(rows, key=lambda row: row.updated)[:limit]
-
-
-def _first(claim: Claim) -> Entry:
-    return Entry(
-        scope=claim.scope,
-        name=claim.name,
-        key=claim.key,
-        fingerprint=claim.fingerprint,
-        state=RowState.IN_FLIGHT,
-        owner=claim.owner,
-        sends=1,
-        content_type=claim.content_type,
-        request=claim.request,
-    )
 
 
 def _starts_anew(entry: Entry, claim: Claim) -> bool:

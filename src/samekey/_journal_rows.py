@@ -132,6 +132,22 @@ class Ended:
     resource: str | None = None
 
 
+def first_entry(claim: Claim, lease_left: float = 0.0) -> Entry:
+    """The row that *claim* makes of a new name."""
+    return Entry(
+        scope=claim.scope,
+        name=claim.name,
+        key=claim.key,
+        fingerprint=claim.fingerprint,
+        state=RowState.IN_FLIGHT,
+        owner=claim.owner,
+        lease_left=lease_left,
+        sends=1,
+        content_type=claim.content_type,
+        request=claim.request,
+    )
+
+
 def check_page(older_than: object, limit: object) -> float:
     """Return *older_than* in seconds, if both can be asked of a listing or a sweep."""
     check_size("limit", limit)

@@ -1,6 +1,6 @@
 """The journal in SQL: table, statements and row codec, once for both databases; no driver, no I/O.
 
-Every step is one statement. What the databases spell differently is a field of `Database`.
+Every step takes effect in one statement. What the databases spell differently is a field of `Database`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from ._journal_rows import ENDED, Claim, Ended, Entry, RowState
+from ._journal_rows import Claim, Ended, Entry, RowState
 from .errors import SECRET_HEADERS
 
 VERSION = 1
@@ -19,6 +19,8 @@ VERSION = 1
 
 Values: TypeAlias = dict[str, Any]
 Row: TypeAlias = Sequence[Any]
+
+_to_text = json.JSONEncoder(separators=(",", ":")).encode
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +34,7 @@ class Database:
         left: Seconds until ``lease_until``.
         age: Seconds since ``began``.
         idle: Seconds since ``updated``.
-        scope: The value ``:scope`` of a claim; the place for a limit to its waiting.
+        held: The state that a claim gives to a row; the place for what it sets before it waits for a lock.
         moment: Type of a moment.
         bytes: Type of a body.
         unlocked: Ends a query for rows that are to be updated.
@@ -45,7 +47,7 @@ class Database:
     left: str
     age: str
     idle: str
-    scope: str = ":scope"
+    held: str = "'in_flight'"
     moment: str
     bytes: str
     unlocked: str = ""
@@ -96,20 +98,27 @@ _GRANTED = """(
     )
 )"""
 
-# Whether the claim is granted is decided once, in WHERE: a clock that moves on between two columns cannot tear the row.
-_CLAIM = """
-INSERT INTO {table} AS was
+# A claim takes effect in one of two statements, whichever finds what it needs; the other changes nothing. Most names
+# are new, and for them the insert alone costs least. A claim that is refused writes nothing and waits for no disk.
+_INSERT = """
+INSERT INTO {table}
     (scope, name, key, fingerprint, state, owner, lease_until, sends, began, updated, content_type, request)
-VALUES ({scope}, :name, :key, :fingerprint, 'in_flight', :owner, {later}, 1, {now}, {now}, :content_type, :request)
-ON CONFLICT (scope, name) DO UPDATE SET
-    key = CASE WHEN was.state = 'rejected' THEN excluded.key ELSE was.key END,
-    fingerprint = excluded.fingerprint,
-    state = 'in_flight',
-    owner = excluded.owner,
+VALUES (:scope, :name, :key, :fingerprint, {held}, :owner, {later}, 1, {now}, {now}, :content_type, :request)
+ON CONFLICT (scope, name) DO NOTHING
+RETURNING {left}
+"""
+
+# Whether the claim is granted is decided once, in WHERE: a clock that moves on between two columns cannot tear the row.
+_TAKE = """
+UPDATE {table} AS was SET
+    key = CASE WHEN was.state = 'rejected' THEN :key ELSE was.key END,
+    fingerprint = :fingerprint,
+    state = {held},
+    owner = :owner,
     lease_until = {later},
     sends = CASE
         WHEN was.state = 'rejected' THEN 1
-        WHEN was.state = 'in_flight' AND was.owner = excluded.owner THEN was.sends
+        WHEN was.state = 'in_flight' AND was.owner = :owner THEN was.sends
         ELSE was.sends + 1
     END,
     began = CASE WHEN was.state = 'rejected' THEN {now} ELSE COALESCE(was.began, {now}) END,
@@ -119,10 +128,10 @@ ON CONFLICT (scope, name) DO UPDATE SET
     body = CASE WHEN was.state = 'rejected' THEN NULL ELSE was.body END,
     body_digest = CASE WHEN was.state = 'rejected' THEN NULL ELSE was.body_digest END,
     resource = CASE WHEN was.state = 'rejected' THEN NULL ELSE was.resource END,
-    content_type = CASE WHEN was.request IS NULL THEN excluded.content_type ELSE was.content_type END,
-    request = COALESCE(was.request, excluded.request),
+    content_type = CASE WHEN was.request IS NULL THEN :content_type ELSE was.content_type END,
+    request = COALESCE(was.request, :request),
     swept = FALSE
-WHERE {granted}
+WHERE scope = :scope AND name = :name AND {granted}
 RETURNING {row}
 """
 
@@ -138,16 +147,16 @@ _RECORD = """
 UPDATE {table} SET
     state = :state,
     lease_until = NULL,
-    sends = sends - :unsent,
-    began = CASE WHEN sends > :unsent THEN began END,
+    sends = CASE WHEN :state = 'claimed' THEN sends - 1 ELSE sends END,
+    began = CASE WHEN :state <> 'claimed' OR sends > 1 THEN began END,
     updated = {now},
     status = :status,
     headers = :headers,
     body = :body,
     body_digest = :body_digest,
     resource = :resource,
-    content_type = CASE WHEN :ended THEN NULL ELSE content_type END,
-    request = CASE WHEN :ended THEN NULL ELSE request END
+    content_type = CASE WHEN :state NOT IN ('executed', 'rejected') THEN content_type END,
+    request = CASE WHEN :state NOT IN ('executed', 'rejected') THEN request END
 WHERE scope = :scope AND name = :name AND owner = :owner AND state = 'in_flight'
 RETURNING 1
 """
@@ -207,7 +216,8 @@ class Statements:
         self._names |= {"table": table, "index": index}
         self._names |= {"row": self._fill(_ROW), "granted": self._fill(_GRANTED)}
         self.schema = self._fill(_SCHEMA)
-        self.claim = self.statement(_CLAIM)
+        self.insert = self.statement(_INSERT)
+        self.take = self.statement(_TAKE)
         self.look = self.statement(_LOOK)
         self.renew = self.statement(_RENEW)
         self.record = self.statement(_RECORD)
@@ -231,7 +241,7 @@ class Statements:
 
 
 def values_of_claim(claim: Claim) -> Values:
-    """The parameters of the statement `claim`."""
+    """The parameters of the statements of a claim."""
     return {
         "scope": claim.scope,
         "name": claim.name,
@@ -252,8 +262,6 @@ def values_of_end(ended: Ended) -> Values:
         "name": ended.name,
         "owner": ended.owner,
         "state": ended.state.value,
-        "unsent": int(ended.state is RowState.CLAIMED),
-        "ended": ended.state in ENDED,
         "status": ended.status,
         "headers": headers_to_text(ended.headers),
         "body": ended.body,
@@ -271,7 +279,7 @@ def values_of_decision(name: str, scope: str, *, executed: bool, resource: str |
 def headers_to_text(headers: Sequence[tuple[str, str]]) -> str | None:
     """Headers as they are stored; a credential that got this far goes no further."""
     kept = [header for header in headers if header[0].lower().encode() not in SECRET_HEADERS]
-    return json.dumps(kept, separators=(",", ":")) if kept else None
+    return _to_text(kept) if kept else None
 
 
 def entry_of(row: Row) -> Entry:
@@ -288,7 +296,7 @@ def entry_of(row: Row) -> Entry:
         age=max(row[8] or 0.0, 0.0),
         updated=max(row[9], 0.0),
         status=row[10],
-        headers=tuple((name, value) for name, value in json.loads(row[11] or "[]")),
+        headers=tuple((name, value) for name, value in json.loads(row[11])) if row[11] else (),
         body=row[12],
         body_digest=row[13],
         resource=row[14],

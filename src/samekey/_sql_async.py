@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from ._journal_rows import Claim, Ended, Entry, RowState, check_decision, check_page, refusal
+from ._journal_rows import Claim, Ended, Entry, RowState, check_decision, check_page, first_entry, refusal
 from ._sql import Row, Statements, Values, entry_of, values_of_claim, values_of_decision, values_of_end
 
 if TYPE_CHECKING:
@@ -29,13 +29,15 @@ class AsyncSQLJournal(ABC):
     async def claim(self, claim: Claim) -> Entry:
         """See `Journal.claim`."""
         values = values_of_claim(claim)
-        rows: Sequence[Row] = ()
-        while not rows:
-            rows = await self._fetch(self._statements.claim, values)
-            if not rows:
-                # If it would be granted by now, somebody left the row between the two statements: claim it again.
-                rows = [row for row in await self._fetch(self._statements.look, values) if not row[-1]]
-        return entry_of(rows[0])
+        while True:
+            for (lease_left,) in await self._fetch(self._statements.insert, values):
+                return first_entry(claim, lease_left)
+            for row in await self._fetch(self._statements.take, values):
+                return entry_of(row)
+            for *row, granted in await self._fetch(self._statements.look, values):
+                # If it would be granted by now, somebody left the row between two statements: claim it again.
+                if not granted:
+                    return entry_of(row)
 
     async def renew(self, scope: str, name: str, owner: str, lease: float) -> bool:
         """See `Journal.renew`."""

@@ -11,7 +11,6 @@ import json
 import os
 import platform
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
@@ -19,11 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import stamina
-from psycopg_pool import ConnectionPool
-
-from samekey.postgres import AsyncPostgresJournal, PostgresJournal
-from samekey.sqlite import AsyncSQLiteJournal, SQLiteJournal
-from tests.journal.servers import Server
 
 from . import bench_journal, charts, imports, memory, outage, overhead
 from .page import page
@@ -80,10 +74,11 @@ class Run:
     def e(self) -> None:
         """Named operations."""
         number = 30 if self.quick else 300
-        self.table("e claim + record, one at a time", dict(journals(number)), ("journal_ms", "bare_ms", "ratio"))
-        self.table(
-            "e 200 operations, async", dict(at_once(20 if self.quick else 200)), ("at_once_ms", "in_turn_ms", "ratio")
-        )
+        self.times("e claim + record, SQLite", bench_journal.on_sqlite(number))
+        self.times("e claim + record, PostgreSQL sync", bench_journal.on_postgres(number))
+        self.times("e claim + record, PostgreSQL async", bench_journal.on_async_postgres(number))
+        found = bench_journal.at_once(20 if self.quick else 200)
+        self.table("e 200 operations, async", found, ("at_once_ms", "in_turn_ms", "ratio"))
 
     def f(self) -> None:
         """Imports."""
@@ -106,47 +101,6 @@ class Run:
         for name, row in rows.items():
             print(f"  {name:32}" + "".join(f"{row[column]:>{w}g}" for column, w in zip(columns, width, strict=True)))
         sys.stdout.flush()
-
-
-def journals(number: int) -> list[tuple[str, dict[str, float]]]:
-    """SQLite and PostgreSQL against the bare writes."""
-    found = []
-    with tempfile.TemporaryDirectory() as folder:
-        with SQLiteJournal(f"{folder}/journal.db") as journal:
-            found.append(("SQLite", bench_journal.in_turns(number, journal, bench_journal.bare_sqlite(folder))))
-        server = Server()
-        try:
-            with ConnectionPool(server.uri, min_size=1, max_size=1, kwargs={"autocommit": True}) as pool:
-                shared = PostgresJournal(pool)
-                shared.migrate()
-                found.append(
-                    ("PostgreSQL", bench_journal.in_turns(number, shared, bench_journal.bare_postgres(server.uri)))
-                )
-        finally:
-            server.remove()
-    return [(name, _pair("journal", "bare", *times)) for name, times in found]
-
-
-def at_once(number: int) -> list[tuple[str, dict[str, float]]]:
-    """So many operations at once against one after the other."""
-    with tempfile.TemporaryDirectory() as folder:
-        lite = AsyncSQLiteJournal(f"{folder}/async.db")
-        found = [("SQLite", bench_journal.at_once(lite, lambda: lite.get("", ""), number))]
-        server = Server()
-        try:
-            shared = AsyncPostgresJournal(server.uri)
-            found.append(("PostgreSQL", bench_journal.at_once(shared, shared.migrate, number)))
-        finally:
-            server.remove()
-    return [(name, _pair("at_once", "in_turn", *times)) for name, times in found]
-
-
-def _pair(left: str, right: str, first: float, second: float) -> dict[str, float]:
-    return {
-        f"{left}_ms": round(first * 1000, 3),
-        f"{right}_ms": round(second * 1000, 3),
-        "ratio": round(first / second, 3),
-    }
 
 
 Chart = tuple[str, str, str, str, str]

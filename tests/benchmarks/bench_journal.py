@@ -1,35 +1,43 @@
-"""What the journal costs: ``python tests/benchmarks/bench_journal.py [operations]``.
+"""What named operations cost.
 
-1. Claim and record of one operation, against the two bare durable writes (INSERT, UPDATE of the same bytes) in the same
-   database, both through one connection, in turns.
+1. Claim and record of one operation, against the two bare durable writes (INSERT, UPDATE of the same bytes, each its
+   own commit) in the same database. The journal serves any number of threads or tasks, so it takes a connection out of
+   a pool for each step; so does an application that writes by hand, and that is the comparison. What the writes take on
+   a connection that nobody shares stands beside it.
 2. Two hundred operations at once on asyncio, against the same one after the other.
 """
 
 from __future__ import annotations
 
 import sqlite3
-import statistics
-import sys
 import tempfile
 import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import count
 from typing import Any
 
 import anyio
 import psycopg
-from psycopg_pool import ConnectionPool
-
-sys.path.insert(0, str(Path(__file__).parent.parent.parent))
+from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from samekey.journal import AsyncJournal, Claim, Ended, Journal, RowState
 from samekey.postgres import AsyncPostgresJournal, PostgresJournal
 from samekey.sqlite import AsyncSQLiteJournal, SQLiteJournal
 from tests.journal.servers import Server
 
+from .timing import Timing, async_block, async_turns, block, turns
+
 BODY = b'{"id": "ch_1", "amount": 4900}' * 8
 HEADERS = (("content-type", "application/json"), ("x-request-id", "r" * 36))
-BARE = "(name text PRIMARY KEY, key text, body {type}, done {type})"
+TABLE = "CREATE TABLE bare (name text PRIMARY KEY, key text, body {type}, done {type})"
+INSERT = "INSERT INTO bare (name, key) VALUES (%s, %s)"
+UPDATE = "UPDATE bare SET body = %s, done = %s WHERE name = %s"
+WARM = 10
+AUTOCOMMIT = {"autocommit": True}
+
+BARE = "bare writes"
+ALONE = "bare writes, no pool"
 
 
 def claim(name: str) -> Claim:
@@ -40,91 +48,147 @@ def ended(name: str) -> Ended:
     return Ended(scope="", name=name, owner="o" * 32, state=RowState.EXECUTED, status=200, headers=HEADERS, body=BODY)
 
 
-def in_turns(number: int, journal: Journal, bare: Callable[[str], None]) -> tuple[float, float]:
-    """Median seconds of a named operation, and of the two bare writes."""
-    named_times, bare_times = [], []
-    for index in range(number):
-        name = f"order-{index}"
-        began = time.perf_counter()
+def inserted(name: str) -> tuple[str, str]:
+    return name, "k" * 36
+
+
+def updated(name: str) -> tuple[bytes, bytes, str]:
+    return BODY, b"h" * 100, name
+
+
+def named(journal: Journal) -> Callable[[str], None]:
+    def write(name: str) -> None:
         journal.claim(claim(name))
         journal.record(ended(name))
-        between = time.perf_counter()
-        bare(name)
-        named_times.append(between - began)
-        bare_times.append(time.perf_counter() - between)
-    return statistics.median(named_times[10:]), statistics.median(bare_times[10:])
-
-
-def bare_sqlite(folder: str) -> Callable[[str], None]:
-    connection = sqlite3.connect(f"{folder}/bare.db", isolation_level=None)
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("CREATE TABLE bare " + BARE.format(type="blob"))
-
-    def write(name: str) -> None:
-        connection.execute("INSERT INTO bare (name, key) VALUES (?, ?)", (name, "k" * 36))
-        connection.execute("UPDATE bare SET body = ?, done = ? WHERE name = ?", (BODY, b"h" * 100, name))
 
     return write
 
 
-def bare_postgres(uri: str) -> Callable[[str], None]:
-    connection = psycopg.connect(uri, autocommit=True)
-    connection.execute("CREATE TABLE bare " + BARE.format(type="bytea"))
-
-    def write(name: str) -> None:
-        connection.execute("INSERT INTO bare (name, key) VALUES (%s, %s)", (name, "k" * 36))
-        connection.execute("UPDATE bare SET body = %s, done = %s WHERE name = %s", (BODY, b"h" * 100, name))
-
-    return write
+def in_turns(number: int, contenders: Mapping[str, Callable[[str], None]]) -> dict[str, Timing]:
+    """One operation of each in every turn."""
+    numbers = count()
+    blocks = {who: lambda write=write: block(write, [f"order-{next(numbers)}"]) for who, write in contenders.items()}
+    return turns(blocks, number, reference=BARE, warm=WARM)
 
 
-def at_once(journal: AsyncJournal, prepare: Callable[[], Any], number: int = 200) -> tuple[float, float]:
-    """Seconds for *number* operations at once, and one after the other."""
+def on_sqlite(number: int) -> dict[str, Timing]:
+    """Each on its one connection, as SQLite writes one after the other anyway."""
+    with tempfile.TemporaryDirectory() as folder, SQLiteJournal(f"{folder}/journal.db") as journal:
+        connection = sqlite3.connect(f"{folder}/bare.db", isolation_level=None)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(TABLE.format(type="blob"))
 
+        def bare(name: str) -> None:
+            connection.execute(INSERT.replace("%s", "?"), inserted(name))
+            connection.execute(UPDATE.replace("%s", "?"), updated(name))
+
+        found = in_turns(number, {BARE: bare, "samekey": named(journal)})
+        connection.close()
+        return found
+
+
+def on_postgres(number: int) -> dict[str, Timing]:
+    """Each with its own pool of one connection, and the bare writes on a connection alone."""
+    with (
+        server() as uri,
+        ConnectionPool(uri, min_size=1, max_size=1, kwargs=AUTOCOMMIT) as ours,
+        ConnectionPool(uri, min_size=1, max_size=1, kwargs=AUTOCOMMIT) as theirs,
+        psycopg.connect(uri, autocommit=True) as connection,
+    ):
+        connection.execute(TABLE.format(type="bytea"))
+        journal = PostgresJournal(ours)
+        journal.migrate()
+
+        def bare(name: str) -> None:
+            with theirs.connection() as connection:
+                connection.execute(INSERT, inserted(name))
+            with theirs.connection() as connection:
+                connection.execute(UPDATE, updated(name))
+
+        def alone(name: str) -> None:
+            connection.execute(INSERT, inserted(name))
+            connection.execute(UPDATE, updated(name))
+
+        return in_turns(number, {BARE: bare, ALONE: alone, "samekey": named(journal)})
+
+
+def on_async_postgres(number: int) -> dict[str, Timing]:
+    """The same on asyncio."""
+
+    async def main(uri: str) -> dict[str, Timing]:
+        async with (
+            AsyncConnectionPool(uri, min_size=1, max_size=1, open=False, kwargs=AUTOCOMMIT) as ours,
+            AsyncConnectionPool(uri, min_size=1, max_size=1, open=False, kwargs=AUTOCOMMIT) as theirs,
+            await psycopg.AsyncConnection.connect(uri, autocommit=True) as connection,
+        ):
+            await connection.execute(TABLE.format(type="bytea"))
+            journal = AsyncPostgresJournal(ours)
+            await journal.migrate()
+
+            async def bare(name: str) -> None:
+                async with theirs.connection() as connection:
+                    await connection.execute(INSERT, inserted(name))
+                async with theirs.connection() as connection:
+                    await connection.execute(UPDATE, updated(name))
+
+            async def alone(name: str) -> None:
+                await connection.execute(INSERT, inserted(name))
+                await connection.execute(UPDATE, updated(name))
+
+            async def write(name: str) -> None:
+                await journal.claim(claim(name))
+                await journal.record(ended(name))
+
+            numbers = count()
+            contenders: dict[str, Callable[[str], Awaitable[None]]] = {BARE: bare, ALONE: alone, "samekey": write}
+            blocks = {
+                who: lambda write=write: async_block(write, [f"order-{next(numbers)}"])
+                for who, write in contenders.items()
+            }
+            return await async_turns(blocks, number, reference=BARE, warm=WARM)
+
+    with server() as uri:
+        return anyio.run(main, uri)
+
+
+def at_once(number: int) -> dict[str, dict[str, float]]:
+    """So many operations at once against one after the other."""
+    with tempfile.TemporaryDirectory() as folder, server() as uri:
+        lite = AsyncSQLiteJournal(f"{folder}/async.db")
+        postgres = AsyncPostgresJournal(uri)
+        return {
+            "SQLite": anyio.run(_at_once, lite, lambda: lite.get("", ""), number),
+            "PostgreSQL": anyio.run(_at_once, postgres, postgres.migrate, number),
+        }
+
+
+async def _at_once(journal: AsyncJournal, prepare: Callable[[], Awaitable[Any]], number: int) -> dict[str, float]:
     async def one(name: str) -> None:
         await journal.claim(claim(name))
         await journal.record(ended(name))
 
-    async def main() -> tuple[float, float]:
-        await prepare()
-        for index in range(20):
-            await one(f"warm-{index}")
-        began = time.perf_counter()
+    await prepare()
+    for index in range(2 * WARM):
+        await one(f"warm-{index}")
+    began = time.perf_counter()
+    for index in range(number):
+        await one(f"turn-{index}")
+    between = time.perf_counter()
+    async with anyio.create_task_group() as group:
         for index in range(number):
-            await one(f"turn-{index}")
-        between = time.perf_counter()
-        async with anyio.create_task_group() as group:
-            for index in range(number):
-                group.start_soon(one, f"once-{index}")
-        end = time.perf_counter()
-        await journal.aclose()
-        return end - between, between - began
-
-    return anyio.run(main)
+            group.start_soon(one, f"once-{index}")
+    end = time.perf_counter()
+    await journal.aclose()
+    once, turn = end - between, between - began
+    return {"at_once_ms": round(once * 1000, 3), "in_turn_ms": round(turn * 1000, 3), "ratio": round(once / turn, 3)}
 
 
-def main(number: int) -> None:
-    print(f"{'claim + record':22}{'journal':>11}{'bare':>11}{'ratio':>8}")
-    server = Server()
-    with tempfile.TemporaryDirectory() as folder:
-        with SQLiteJournal(f"{folder}/journal.db") as journal:
-            show("SQLite", *in_turns(number, journal, bare_sqlite(folder)))
-        with ConnectionPool(server.uri, min_size=1, max_size=1, kwargs={"autocommit": True}) as pool:
-            shared = PostgresJournal(pool)
-            shared.migrate()
-            show("PostgreSQL", *in_turns(number, shared, bare_postgres(server.uri)))
-        print(f"{'200 operations, async':22}{'at once':>11}{'in turn':>11}{'ratio':>8}")
-        lite = AsyncSQLiteJournal(f"{folder}/async.db")
-        show("SQLite", *at_once(lite, lambda: lite.get("", "")))
-        postgres = AsyncPostgresJournal(server.uri, table="at_once")
-        show("PostgreSQL", *at_once(postgres, postgres.migrate))
-    server.remove()
-
-
-def show(what: str, left: float, right: float) -> None:
-    print(f"{what:22}{left * 1000:8.2f} ms{right * 1000:8.2f} ms{left / right:8.2f}")
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 500)
+@contextmanager
+def server() -> Iterator[str]:
+    """A PostgreSQL server, by its URI."""
+    it = Server()
+    try:
+        yield it.uri
+    finally:
+        it.remove()

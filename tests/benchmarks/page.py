@@ -22,7 +22,8 @@ TEXTS = {
     "b one": "A 503, then a 201; no wait, no network.",
     "c in": "Async calls that are all in flight at once: memory for each, and seconds for all.",
     "d body": "Over loopback, sync.",
-    "e claim": "The journal's two durable steps against two bare writes of the same bytes, in the same database.",
+    "e claim": "A named operation's two durable steps against two bare writes of the same bytes, each its own commit, "
+    "in the same database. On PostgreSQL both take a connection out of a pool for each write.",
     "e 200": "The same steps of many operations at once, against one after the other.",
     "f import": "In fresh processes.",
     "g total": "20 operations a second, their own defaults; nothing but 503 for a minute.",
@@ -54,7 +55,7 @@ def page(found: Mapping[str, Any]) -> str:
 def _section(title: str, rows: Mapping[str, Mapping[str, float]]) -> str:
     text = next((text for start, text in TEXTS.items() if title.startswith(start)), "")
     columns = list(next(iter(rows.values())))
-    lines = [f"## {title[2:].capitalize()}", "", text, ""]
+    lines = [f"## {title[2].upper()}{title[3:]}", "", text, ""]
     if title in CHARTED:
         lines += [f"![{title[2:]}](../assets/benchmarks/{CHARTED[title]}.svg)", ""]
     lines += ["| |" + "".join(f" `{column}` |" for column in columns), "|---|" + "---:|" * len(columns)]

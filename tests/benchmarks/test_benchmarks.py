@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks import imports, memory, outage, overhead
+from tests.benchmarks import bench_journal, imports, memory, outage, overhead
 from tests.benchmarks.__main__ import CHARTS, Run, draw
 from tests.benchmarks.charts import bars
 from tests.benchmarks.contenders import names
@@ -41,6 +41,15 @@ def test_in_flight() -> None:
 
     assert kib < 1000
     assert seconds > 0
+
+
+def test_named_operations() -> None:
+    """The bare writes come first: they are what the others are compared with."""
+    for measure in (bench_journal.on_sqlite, bench_journal.on_postgres, bench_journal.on_async_postgres):
+        found = measure(2)
+        assert next(iter(found)) == bench_journal.BARE
+        assert found["samekey"].ratio > 0
+    assert set(bench_journal.at_once(2)) == {"SQLite", "PostgreSQL"}
 
 
 def test_imports() -> None:

@@ -22,7 +22,7 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from samekey import KeyMismatch
 from samekey._journal_awaited import Awaited
-from samekey._sql import Row, Values, values_of_claim
+from samekey._sql import Row, Values, values_of_claim, values_of_end
 from samekey.journal import Ended, RowState
 from samekey.postgres import AsyncPostgresJournal, ClaimNotCommitted, PostgresJournal
 from tests.journal.servers import Server, new_table
@@ -153,15 +153,21 @@ def test_without_psycopg() -> None:
 
 
 @pytest.mark.parametrize("autocommit", [True, False])
-def test_a_pool_of_yours(server: Server, table: str, autocommit: bool) -> None:
-    """It is used as it is, even if it has one connection and makes dictionaries, and is not closed."""
+def test_a_pool_of_yours(server: Server, table: str, autocommit: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """It is used as it is, even if it has one connection and makes dictionaries, and is not closed.
+
+    Its connections come back in good order, after an error, too.
+    """
     settings = {"autocommit": autocommit, "row_factory": dict_row}
     with ConnectionPool(server.uri, min_size=1, max_size=1, kwargs=settings, open=True) as pool:
         with PostgresJournal(pool, table=table) as journal:
+            with pytest.raises(psycopg.errors.UndefinedTable):
+                journal.get("", "order-1")
             journal.migrate()
             assert journal.claim(claim("order-1", "a")).owner == "a"
             assert journal.record(executed("order-1", "a"))
         assert not pool.closed
+        assert not caplog.records
         with PostgresJournal(pool, table=table) as journal:
             assert len(journal.entries()) == 1
 
@@ -236,6 +242,26 @@ def test_one_loop(server: Server, table: str) -> None:
     anyio.run(main)
 
 
+def test_left_between_two_statements(server: Server, table: str) -> None:
+    """A claim that was refused, and finds the name free when it looks whom it went to, is made again."""
+
+    class Interrupted(AsyncPostgresJournal):
+        async def _fetch(self, statement: str, values: Values) -> Sequence[Row]:
+            if statement == self._statements.look:
+                left = Ended(scope="", name="order-1", owner="a", state=RowState.UNKNOWN)
+                await super()._fetch(self._statements.record, values_of_end(left))
+            return await super()._fetch(statement, values)
+
+    async def main() -> None:
+        async with Interrupted(server.uri, table=table) as journal:
+            await journal.migrate()
+            await journal.claim(claim("order-1", "a"))
+            entry = await journal.claim(claim("order-1", "b"))
+            assert (entry.owner, entry.key, entry.sends) == ("b", "key-a", 2)
+
+    anyio.run(main)
+
+
 def test_many_tasks(server: Server, table: str) -> None:
     """Two hundred at once."""
 
@@ -254,15 +280,32 @@ def test_many_tasks(server: Server, table: str) -> None:
     anyio.run(main)
 
 
-def test_a_claim_waits_for_the_disk(server: Server, table: str) -> None:
+@pytest.mark.parametrize("step", ["insert", "take"])
+def test_a_claim_waits_for_the_disk(server: Server, table: str, step: str) -> None:
     """Even where the database was told not to: a claim that is forgotten executes twice."""
     uri = f"{server.uri}&options=-csynchronous_commit%3Doff"
     with PostgresJournal(uri, table=table) as journal:
         journal.migrate()
-        statement = journal._statements.claim + ", current_setting('synchronous_commit')"
+        if step == "take":
+            journal.claim(claim("order-1", "a"))
+        statement = getattr(journal._statements, step) + ", current_setting('synchronous_commit')"
         rows = journal._fetch(statement, _claim_values())
         assert rows[0][-1] == "on"
         assert journal._fetch("SELECT current_setting('synchronous_commit')", {}) == [("off",)]
+
+
+def test_a_refused_claim_writes_nothing(journal: PostgresJournal, server: Server, table: str) -> None:
+    """Not even a lock in the row: whoever waits for a name asks for it again and again."""
+
+    def row() -> list[Any]:
+        with server.connect() as connection:
+            return connection.execute(f"SELECT ctid, xmin, xmax FROM {table}").fetchall()
+
+    journal.claim(claim("order-1", "a"))
+    before = row()
+    assert journal.claim(claim("order-1", "b")).owner == "a"
+
+    assert row() == before
 
 
 def _claim_values() -> Values:
@@ -394,7 +437,7 @@ def test_a_restarted_server_and_an_idle_async_journal(own_server: Server, table:
     anyio.run(main)
 
 
-@pytest.mark.parametrize("step", ["claim", "record", "renew"])
+@pytest.mark.parametrize("step", ["insert", "take", "record", "renew"])
 def test_a_connection_that_is_lost_after_the_commit(server: Server, table: str, step: str) -> None:
     """The step is done again, and recognised as one's own."""
 
@@ -409,8 +452,11 @@ def test_a_connection_that_is_lost_after_the_commit(server: Server, table: str, 
     lost: list[str] = []
     with Cut(server.uri, table=table) as journal:
         journal.migrate()
+        if step == "take":
+            journal.claim(claim("order-1", "z"))
+            journal.record(Ended(scope="", name="order-1", owner="z", state=RowState.UNKNOWN))
         entry = journal.claim(claim("order-1", "a"))
-        assert (entry.owner, entry.sends) == ("a", 1)
+        assert (entry.owner, entry.sends) == ("a", 2 if step == "take" else 1)
         assert journal.renew("", "order-1", "a", 60)
         assert journal.record(executed("order-1", "a"))
         assert len(lost) == 1
@@ -538,6 +584,22 @@ def test_another_process_sends_before_the_commit(both: Both) -> None:
         journal_claims = getattr(journal, "wrapped", journal)._claims
         journal_claims._claims.clear()
         with pytest.raises(ClaimNotCommitted, match="commit it before") as caught:
+            await journal.claim(tenants("order-1", "a"))
+        assert isinstance(caught.value.__cause__, psycopg.errors.LockNotAvailable)
+        await connection.rollback()
+        assert (await journal.claim(tenants("order-1", "a"))).owner == "a"
+
+    both.play(case)
+
+
+def test_a_row_that_somebody_has_locked(both: Both, table: str) -> None:
+    """It is waited for no longer than one that is not committed."""
+
+    async def case(journal: Any, connection: Any) -> None:
+        await journal.claim_in(connection, "order-1")
+        await connection.commit()
+        await connection.execute(f"SELECT 1 FROM {table} FOR UPDATE")
+        with pytest.raises(ClaimNotCommitted) as caught:
             await journal.claim(tenants("order-1", "a"))
         assert isinstance(caught.value.__cause__, psycopg.errors.LockNotAvailable)
         await connection.rollback()

@@ -23,7 +23,6 @@ from ._common import (
     check_same_key,
     check_version,
     is_lost,
-    patience_of,
     values_of_claim_in,
 )
 
@@ -60,9 +59,8 @@ class AsyncPostgresJournal(AsyncSQLJournal):
             )
 
         self._pools = AsyncPools(make, None if isinstance(conninfo_or_pool, str) else conninfo_or_pool)
-        super().__init__(PostgresStatements(table), scope=scope, store_body=store_body)
+        super().__init__(PostgresStatements(table, lock_timeout), scope=scope, store_body=store_body)
         self._table = table
-        self._patience = patience_of(lock_timeout)
         self._claims = OpenClaims()
 
     def schema(self) -> str:
@@ -147,11 +145,16 @@ class AsyncPostgresJournal(AsyncSQLJournal):
         return await self._fetch_once(pool, statement, values)
 
     async def _fetch_once(self, pool: AsyncConnectionPool[Any], statement: str, values: Values) -> Sequence[Row]:
-        async with pool.connection() as connection:
+        connection = await pool.getconn()
+        try:
             cursor = connection.cursor(row_factory=tuple_row)
-            await cursor.execute(statement, {**values, "patience": self._patience})
-            rows: list[Row] = await cursor.fetchall()
-            return rows
+            # In autocommit the statement is the transaction, and there is nothing to end.
+            async with cursor if connection.autocommit else connection:
+                await cursor.execute(statement, values)
+                rows: list[Row] = await cursor.fetchall()
+                return rows
+        finally:
+            await pool.putconn(connection)
 
     async def _pool(self) -> AsyncConnectionPool[Any]:
         pool = self._pools.here()

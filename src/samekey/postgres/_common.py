@@ -8,6 +8,7 @@ import re
 import threading
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -28,23 +29,22 @@ AnyPool = TypeVar("AnyPool")
 MAX_CONNECTIONS = 10
 """Of a pool that the journal makes for itself."""
 
-# A parameter of the claim also limits its wait for a lock, and makes its commit wait for the disk: all in one round
-# trip, and only for this one transaction, so that it works behind a connection pooler, too.
-_SCOPE = """
+# A value that the claim writes also limits its wait for a lock, and makes its commit wait for the disk: all in one
+# round trip, and only for this one transaction, so that it works behind a connection pooler, too.
+_HELD = """
     CASE WHEN
-        set_config('lock_timeout', :patience, TRUE) || set_config(
-            'synchronous_commit', replace(current_setting('synchronous_commit'), 'off', 'on'), TRUE
-        ) IS NOT NULL
-    THEN :scope END"""
+        set_config('lock_timeout', '{patience}', TRUE) || CASE current_setting('synchronous_commit')
+            WHEN 'off' THEN set_config('synchronous_commit', 'on', TRUE) ELSE '' END
+        IS NOT NULL
+    THEN 'in_flight' END"""
 
 _POSTGRES = Database(
     now="clock_timestamp()",
     later="clock_timestamp() + make_interval(secs => :lease)",
     before="statement_timestamp() - make_interval(secs => :older_than)",
-    left="extract(epoch FROM lease_until - clock_timestamp())::float8",
-    age="extract(epoch FROM clock_timestamp() - began)::float8",
-    idle="extract(epoch FROM clock_timestamp() - updated)::float8",
-    scope=_SCOPE,
+    left="date_part('epoch', lease_until - clock_timestamp())",
+    age="date_part('epoch', clock_timestamp() - began)",
+    idle="date_part('epoch', clock_timestamp() - updated)",
     moment="timestamptz",
     bytes="bytea",
     unlocked="FOR UPDATE SKIP LOCKED",
@@ -82,25 +82,22 @@ class ClaimNotCommitted(RuntimeError):
 class PostgresStatements(Statements):
     """The statements for one table, those of `claim_in` and of `migrate` among them."""
 
-    def __init__(self, table: str) -> None:
+    def __init__(self, table: str, lock_timeout: float) -> None:
         parts = _TABLE.fullmatch(table)
         if parts is None:
             raise ValueError(
                 f"table must be a name of at most 48 letters, digits and underscores, or schema.name, not {table!r}"
             )
         quoted = ".".join(f'"{part}"' for part in parts.groups() if part is not None)
-        super().__init__(_POSTGRES, table=quoted, index=parts[2])
+        # PostgreSQL takes 0 for no limit.
+        patience = f"{max(1, round(check_number_of_seconds('lock_timeout', lock_timeout) * 1000))}ms"
+        super().__init__(replace(_POSTGRES, held=_HELD.format(patience=patience)), table=quoted, index=parts[2])
         self.schema += self.statement(_COMMENT, version=str(VERSION))
         self.version = self.statement(_VERSION)
         self.migrating = self.statement(_MIGRATING)
         self.claim_in = self.statement(_CLAIM_IN)
         self.claimed_in = self.statement(_CLAIMED_IN)
         self.in_progress = self.statement(_IN_PROGRESS)
-
-
-def patience_of(lock_timeout: float) -> str:
-    """The setting that limits the wait for a lock; PostgreSQL takes 0 for no limit."""
-    return f"{max(1, round(check_number_of_seconds('lock_timeout', lock_timeout) * 1000))}ms"
 
 
 def check_version(table: str, comment: str | None) -> None:

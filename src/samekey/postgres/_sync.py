@@ -23,7 +23,6 @@ from ._common import (
     check_same_key,
     check_version,
     is_lost,
-    patience_of,
     values_of_claim_in,
 )
 
@@ -62,9 +61,8 @@ class PostgresJournal(SQLJournal):
             )
 
         self._pools = Pools(make, None if isinstance(conninfo_or_pool, str) else conninfo_or_pool)
-        super().__init__(PostgresStatements(table), scope=scope, store_body=store_body)
+        super().__init__(PostgresStatements(table, lock_timeout), scope=scope, store_body=store_body)
         self._table = table
-        self._patience = patience_of(lock_timeout)
         self._claims = OpenClaims()
 
     def schema(self) -> str:
@@ -149,11 +147,16 @@ class PostgresJournal(SQLJournal):
         return self._fetch_once(pool, statement, values)
 
     def _fetch_once(self, pool: ConnectionPool[Any], statement: str, values: Values) -> Sequence[Row]:
-        with pool.connection() as connection:
+        connection = pool.getconn()
+        try:
             cursor = connection.cursor(row_factory=tuple_row)
-            cursor.execute(statement, {**values, "patience": self._patience})
-            rows: list[Row] = cursor.fetchall()
-            return rows
+            # In autocommit the statement is the transaction, and there is nothing to end.
+            with cursor if connection.autocommit else connection:
+                cursor.execute(statement, values)
+                rows: list[Row] = cursor.fetchall()
+                return rows
+        finally:
+            pool.putconn(connection)
 
     def _pool(self) -> ConnectionPool[Any]:
         pool = self._pools.here()
