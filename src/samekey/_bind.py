@@ -14,7 +14,7 @@ from ._state import KeyState
 from ._straight import First
 from ._telling import tell_of
 from ._trail import Told, Trail
-from ._wire import is_form, is_token_request
+from ._wire import is_token_request
 from .dialects import JsonField
 from .errors import IdempotencyError
 
@@ -129,8 +129,7 @@ def _nobody_gave_a_key(call: Call) -> bool:
 
 
 def _is_token_request(call: Call) -> bool:
-    # The cheaper look first: hardly any body has the word.
-    return call.replayable and is_token_request(call.content()) and is_form(call.request.headers)
+    return call.replayable and is_token_request(call.content(), call.request.headers)
 
 
 def _whole_body(call: Call) -> bytes:

@@ -11,7 +11,7 @@ from ._engine import Engine
 from ._inner import belongs
 from ._operation import Operation, current_operation
 from ._options import DEFAULT, EXTENSION
-from ._wire import is_form, is_token_request
+from ._wire import is_token_request
 from .dialects import GENERIC, Dialect, JsonField, RepeatabilityHeaders
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class SigningAuth:
 
     def _is_token_request(self, request: Any) -> bool:
         whole = isinstance(request.stream, self._backend.ByteStream)
-        return whole and is_form(request.headers) and is_token_request(b"".join(request.stream))
+        return whole and is_token_request(b"".join(request.stream), request.headers)
 
     def _put(self, request: Any, dialect: Dialect) -> None:
         options = request.extensions.get(EXTENSION, DEFAULT)

@@ -49,7 +49,7 @@ def straight(engine: Engine, request: httpx.Request) -> First | None:
     if type(carrier) is not Header or type(stream) is not engine.backend.ByteStream:
         return None
     timeout, total = extensions.get("timeout"), engine.total_timeout
-    if timeout is None or len(timeout) != 4 or is_token_request(next(iter(stream))):
+    if timeout is None or len(timeout) != 4 or is_token_request(next(iter(stream)), request.headers):
         return None
     if total is not None and (None in timeout.values() or max(timeout.values()) > total):
         return None  # it has to be clipped
