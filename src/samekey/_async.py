@@ -178,9 +178,8 @@ class AsyncDriver(Generic[TransportT, RequestT, ResponseT]):
         try:
             with async_time_box(call.left) as box:
                 call = call.heard(await self._inner.handle_async_request(request))
-                limit = call.buffer_limit()
-                if limit is not None:
-                    await self._read(call, limit)
+                if call.limit is not None:
+                    await self._read(call, call.limit)
         except BaseException as error:  # noqa: BLE001 - judged, and raised again unless it means a retry
             return call.failed(error)
         if box.cancelled_caught:

@@ -50,6 +50,8 @@ class Call:
     response: Any = None
     raw: bytes | None = None
     """What was read of the answer's body; None while it is untouched."""
+    limit: int | None = None
+    """How many bytes of the answer's body to read before it is judged; None: leave it alone."""
     previous: tuple[Any, bytes | None, bool] | None = None
     """The last answer before this attempt's, with what was read of it."""
     decoded = False
@@ -209,10 +211,10 @@ class Call:
     def heard(self, response: Any) -> Call:
         """An answer has begun; who goes on with it."""
         self.response = response
+        self.limit = self._limit()
         return self
 
-    def buffer_limit(self) -> int | None:
-        """How many bytes of the answer's body to read before it is judged; None: leave it alone."""
+    def _limit(self) -> int | None:
         response, exchange = self.response, self.exchange
         if not exchange.keyed:
             return None

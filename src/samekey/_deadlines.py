@@ -1,7 +1,8 @@
 """Bounding what a task does, for less than a timer costs: on asyncio, one timer of the loop serves all that wait.
 
-Each block ends as `asyncio.timeout` ends one: its task is cancelled, and the count of cancellations tells ours from
-those of others. What is saved is a timer and a cancel scope for each attempt. Elsewhere (trio) anyio does it all.
+Each block is a cancel scope of anyio, which tells its own cancellation from others, and lets shields hold: httpcore
+needs both to give its connections back. What is saved is the timer of each scope, and asking each time which event loop
+runs. Elsewhere (trio) anyio does it all.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import math
 import threading
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from functools import cache
+from typing import TYPE_CHECKING, Any, Self
 
 from anyio import CancelScope, move_on_after
 
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
 SUITED = frozenset({"asyncio", "uvloop", "winloop"})
 """Packages of loops on which a task is a task of asyncio, whatever else runs in the thread."""
 
+SLACK = 0.02
+"""Seconds by which the socket's own timeout, which says more, may win over the scope's."""
+
 
 class Watch:
     """The blocks of one event loop that may take too long."""
@@ -28,7 +33,9 @@ class Watch:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.suited = type(loop).__module__.partition(".")[0] in SUITED
         self.loop: Callable[[], Any] = weakref.ref(loop)
-        self.boxes: dict[Box, float] = {}
+        scope: Any = type(CancelScope())
+        self.new_box: Callable[[], Any] = box_of(scope)
+        self.boxes: dict[Any, float] = {}
         self.earliest = math.inf
         self._timer: asyncio.TimerHandle | None = None
 
@@ -40,52 +47,43 @@ class Watch:
         self._timer = self.loop().call_at(deadline, self._wake)
 
     def _wake(self) -> None:
-        """End what has run out; wake up again for what has not."""
+        """Cancel what has run out; wake up again for what has not."""
         now = self.loop().time()
         self._timer, self.earliest = None, math.inf
         for box, deadline in list(self.boxes.items()):
             if deadline <= now:
-                box.strike()
+                box.cancel()
             elif deadline < self.earliest:
                 self.earliest = deadline
         if self.earliest < math.inf:
             self.arm(self.earliest)
 
 
-class Box:
-    """A block with a deadline."""
+@cache
+def box_of(scope: Any) -> Callable[[], Any]:
+    """The class of blocks: *scope*, anyio's own for asyncio, with its deadline kept by a watch."""
+    enter: Any = scope.__enter__
+    leave: Any = scope.__exit__
 
-    __slots__ = ("_before", "_deadline", "_struck", "_task", "_watch", "cancelled_caught")
+    class Box(scope):  # type: ignore[misc]
+        watch: Watch
+        ends: float
 
-    def __init__(self, watch: Watch, task: asyncio.Task[Any], deadline: float) -> None:
-        self._watch = watch
-        self._task = task
-        self._deadline = deadline
-        self._struck = self.cancelled_caught = False
+        def __enter__(self) -> Self:
+            enter(self)
+            watch, ends = self.watch, self.ends
+            watch.boxes[self] = ends
+            if ends < watch.earliest:
+                watch.arm(ends)
+            return self
 
-    def strike(self) -> None:
-        """The deadline has come."""
-        self._struck = True
-        del self._watch.boxes[self]
-        self._task.cancel()
+        def __exit__(
+            self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        ) -> Any:
+            del self.watch.boxes[self]
+            return leave(self, kind, error, traceback)
 
-    def __enter__(self) -> Self:
-        self._before = self._task.cancelling()
-        watch, deadline = self._watch, self._deadline
-        watch.boxes[self] = deadline
-        if deadline < watch.earliest:
-            watch.arm(deadline)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> bool:
-        if not self._struck:
-            del self._watch.boxes[self]
-            return False
-        others = self._task.uncancel() > self._before
-        self.cancelled_caught = not others and kind is not None and issubclass(kind, asyncio.CancelledError)
-        return self.cancelled_caught
+    return Box
 
 
 class _Here(threading.local):
@@ -94,19 +92,23 @@ class _Here(threading.local):
 
 _here = _Here()
 
-AnyBox: TypeAlias = Box | CancelScope
 
-
-def bounded(seconds: float | None) -> AnyBox:
-    """A block that may take so many seconds; None: any number."""
+def bounded(seconds: float | None) -> CancelScope:
+    """A block that may take so many seconds and a little more; None: any number."""
     try:
         task = asyncio.current_task()
     except RuntimeError:  # another kind of event loop
         task = None
+    if seconds is not None:
+        seconds = max(seconds, 0.0) + SLACK
     if task is None or seconds is None:
         return move_on_after(seconds)
     loop = task.get_loop()
     watch = _here.watch
     if watch is None or watch.loop() is not loop:
         watch = _here.watch = Watch(loop)
-    return Box(watch, task, loop.time() + seconds) if watch.suited else move_on_after(seconds)
+    if not watch.suited:
+        return move_on_after(seconds)
+    box = watch.new_box()
+    box.watch, box.ends = watch, loop.time() + seconds
+    return box  # type: ignore[no-any-return]

@@ -103,6 +103,8 @@ def _keyed_answer(reading: Reading, status: int, facts: Facts) -> Decision:
     match reading.verdict:
         case Verdict.OK:
             return Deliver(Outcome.EXECUTED)
+        case Verdict.TRANSIENT:
+            return UNKNOWN_YET
         case Verdict.IN_PROGRESS:
             return Again(Raise("StillInProgress", Outcome.UNKNOWN), poll=True)
         case Verdict.MISMATCH:
@@ -124,8 +126,6 @@ def _keyed_answer(reading: Reading, status: int, facts: Facts) -> Decision:
             return Again(Deliver(Outcome.REJECTED), poll=True, conflict=True)
         case Verdict.RATE_LIMITED:
             return Again(UNKNOWN if facts.open else Deliver(_turned_away(facts)))
-        case Verdict.TRANSIENT:
-            return UNKNOWN_YET
         case Verdict.CHALLENGE | Verdict.REDIRECT:
             return Deliver(_turned_away(facts))
         case Verdict.MOVED:

@@ -12,12 +12,13 @@ from ._model import Failure, GaveUp, Reading, Verdict
 from ._steps import Step, Wait
 from ._strategies import ask
 from ._telling import suspect, tell_attempt, tell_of
-from ._wire import decoded_answer, decoding_error, text_of
+from ._wire import decoded_answer, text_of
 from .dialects import classify
 from .dialects._plain import plain
 
 if TYPE_CHECKING:
     from ._call import Call
+    from ._wire import Backend
 
 
 TRANSIENT_FACTS = Facts()
@@ -29,8 +30,6 @@ def judge_answer(call: Call) -> Step:
     response, exchange, dialect = call.response, call.exchange, call.dialect
     status = response.status_code
     names = {name.lower() for name, _ in response.headers.raw}
-    if b"content-encoding" in names and status < 300 and (broken := _undecodable(call)) is not None:
-        return judge_failure(call, broken)
     call.reading = reading = plain(status, names, call.raw, dialect) or _read(call)
     if exchange.keyed and reading.verdict is Verdict.OK:
         return _succeeded(call, status, reading)
@@ -52,13 +51,6 @@ def _read(call: Call) -> Reading:
     complete = call.raw is not None and not call.partly_read
     answer = decoded_answer(call.engine.backend, call.response, raw, complete=complete, encoded=not call.decoded)
     return classify(answer, call.dialect, fresh=exchange.state.fresh(exchange.number), repeat=exchange.repeat)
-
-
-def _undecodable(call: Call) -> Exception | None:
-    """Why the caller could not read this success. It is lost like one that broke off; the same key brings it back."""
-    if not call.exchange.keyed or call.raw is None or call.decoded or call.partly_read:
-        return None
-    return decoding_error(call.engine.backend, call.response.headers, call.raw)
 
 
 def _settles(call: Call, status: int) -> bool:
@@ -105,7 +97,8 @@ def pace(call: Call, again: Again) -> Step:
     exchange, now = call.exchange, call.now()
     policy: Any = call.engine.policy
     try:
-        backoff, stopped = ask(policy, again, exchange, partial(_shown, call), now)
+        shown = partial(_shown, call.engine.backend, call.request, call.response, call.error)
+        backoff, stopped = ask(policy, again, exchange, shown, now)
     except Exception as error:  # noqa: BLE001 - whatever a user's strategy raises
         call.error = error
         return exchange.end(UNKNOWN if exchange.state.open else Reraise(again.ending.outcome))
@@ -136,11 +129,11 @@ def _afford(call: Call) -> bool:
     return budget is None or budget.withdraw(call.the_trail.origin, _pause.common())
 
 
-def _shown(call: Call) -> BaseException:
+def _shown(backend: Backend, request: Any, response: Any, error: BaseException | None) -> BaseException:
     """What a strategy sees of the last attempt."""
-    if call.error is not None:
-        return call.error
-    if call.response is None:
+    if error is not None:
+        return error
+    if response is None:
         return TimeoutError("another process is at work on the operation")
-    text = f"the server answered with status {call.response.status_code}"
-    return call.engine.backend.HTTPStatusError(text, request=call.request, response=call.response)
+    text = f"the server answered with status {response.status_code}"
+    return backend.HTTPStatusError(text, request=request, response=response)

@@ -25,10 +25,10 @@ def outgoing(call: Call, wall: float) -> httpx.Request:
     # Not made by its constructor, which would parse and check again what the caller's request has gone through.
     wire = object.__new__(type(request))
     extensions = {**request.extensions, "timeout": timeout}
-    vars(wire).update(vars(request), headers=headers, stream=stream, extensions=extensions)
+    wire.__dict__ = {**request.__dict__, "headers": headers, "stream": stream, "extensions": extensions}
     if stream is not request.stream:
         # What the caller's request has read is not what is sent; a transport inside may look at it all the same.
-        vars(wire)["_content"] = b"".join(stream)
+        wire.__dict__["_content"] = b"".join(stream)
     return wire
 
 

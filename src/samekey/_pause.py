@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 if TYPE_CHECKING:
     from anyio import CancelScope
 
-    from ._deadlines import AnyBox
 
 T = TypeVar("T")
 
@@ -79,19 +78,17 @@ def shield() -> _Unbounded:
     return _UNBOUNDED
 
 
-_bounded: Callable[[float | None], AnyBox] | None = None
-SLACK = 0.02
-"""Seconds by which the socket's own timeout, which says more, may win over the scope's."""
+_bounded: Callable[[float | None], CancelScope] | None = None
 
 
-def async_time_box(seconds: float | None) -> AnyBox:
+def async_time_box(seconds: float | None) -> CancelScope:
     """Bound what is inside to *seconds*."""
     global _bounded  # noqa: PLW0603 - imported with the first call, not with samekey
     if _bounded is None:
         from ._deadlines import bounded
 
         _bounded = bounded
-    return _bounded(None if seconds is None else max(seconds, 0.0) + SLACK)
+    return _bounded(seconds)
 
 
 def async_shield() -> CancelScope:

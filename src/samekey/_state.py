@@ -77,11 +77,12 @@ class KeyState:
 
     def fresh(self, call: int) -> bool:
         """Whether no attempt of a call other than *call* may have reached the server under this key."""
-        return self.made_here and not self.reached - {call}
+        reached = self.reached
+        return self.made_here and (not reached or (call in reached and len(reached) == 1))
 
     def open_besides(self, attempt: int) -> bool:
         """Whether an attempt other than *attempt* may have run and has no final answer."""
-        return any(number != attempt for number in list(self.open))
+        return len(self.open) > (attempt in self.open)
 
     def in_flight_besides(self, attempt: int) -> bool:
         """Whether another attempt is on its way right now."""

@@ -46,7 +46,7 @@ def straight(engine: Engine, request: httpx.Request) -> First | None:
     if dialect is None or request.method not in dialect.methods:
         return None
     carrier, stream = dialect.carrier, request.stream
-    if type(carrier) is not Header or type(stream) is not engine.backend.ByteStream:
+    if type(carrier) is not Header or type(stream) is not engine.backend.ByteStream or callable(dialect.key.form):
         return None
     timeout, total = extensions.get("timeout"), engine.total_timeout
     if timeout is None or len(timeout) != 4 or is_token_request(next(iter(stream)), request.headers):
@@ -89,6 +89,7 @@ class First:
         self.key = key
         self.headers: Any = headers
         """Those for the wire."""
+        self.limit = engine.policy.max_response_buffer
         self.left = left = engine.total_timeout
         self.began = began = _pause.monotonic()
         self.until = math.inf if left is None else began + left
@@ -108,16 +109,12 @@ class First:
         self.response = response
         status, dialect = response.status_code, self.dialect
         if not 200 <= status < 300 or status == 202 or (dialect.inspect_2xx and dialect.rules):
-            return self.become_call()
+            return self.become_call().heard(response)
         for name, value in response.headers.raw:
             lower = name.lower()
             if lower in dialect.telling or (lower == b"content-type" and streams(value)):
-                return self.become_call()
+                return self.become_call().heard(response)
         return self
-
-    def buffer_limit(self) -> int | None:
-        """How many bytes of the answer's body to read."""
-        return self.engine.policy.max_response_buffer
 
     def read_before(self) -> bool:
         """Whether the inner transport has read the body itself; then it is passed on as it is."""
@@ -145,9 +142,9 @@ class First:
         if self.call or self.raw is None or (self.dialect.inspect_2xx and names_key(self.raw)):
             return self.become_call().answered()
         self.ended, self.status = _pause.monotonic(), self.response.status_code
-        self.done = True
-        # Asked after `done` is set, as `shared` sets `call` before it asks for `done`: one of the two sees the other.
-        return DELIVER if self.call is None else self.become_call().answered()
+        with self.engine.memory.lock:
+            self.done = self.call is None
+        return DELIVER if self.done else self.become_call().answered()
 
     def failed(self, error: BaseException) -> Step:
         """Judge an attempt that brought no complete answer."""
@@ -172,44 +169,53 @@ class First:
     # -- what it becomes
 
     def become_call(self) -> Call:
-        """The call that this attempt is the first of; made once."""
+        """The call that this attempt is the first of, for the driver of the attempt."""
         if self.call is None:
-            self._make_call()
+            with self.engine.memory.lock:
+                self._make_call()
         call = self.call
         assert call is not None
-        if call.response is None:  # `shared` may have made it before the answer was there
+        if call.response is None:
             call.response, call.raw = self.response, self.raw
         return call
 
-    def _make_call(self) -> None:
-        with self.engine.memory.lock:
-            if self.call is None:
-                call = Call(self.engine, self.request, self.dialect, DEFAULT)
-                call.keyed = True
-                call.begin(KeyState(self.key, made_here=True), automatic=True)
-                call.exchange.start(self.began, self.left)
-                call.exchange.sending(self.began, self.wall)
-                call.left = self.left
-                self.request.extensions[CALL] = call.trail
-                self.call = call
-
     def shared(self) -> Trail:
         """The trail for another sender of the same request object, be this call over or not."""
-        return self.trail() if self.done else self.become_call().the_trail
+        with self.engine.memory.lock:
+            if not self.done:
+                self._make_call()
+        return self.trail() if self.call is None else self.call.the_trail
+
+    def _make_call(self) -> None:
+        """Made once, by whoever is the first to need it. The caller holds the lock."""
+        if self.call is None:
+            call = Call(self.engine, self.request, self.dialect, DEFAULT)
+            call.keyed = True
+            call.begin(KeyState(self.key, made_here=True), automatic=True)
+            call.exchange.start(self.began, self.left)
+            call.exchange.sending(self.began, self.wall)
+            call.left = self.left
+            self.request.extensions[CALL] = call.trail
+            self.call = call
 
     def trail(self) -> Trail:
         """The trail of the delivered call, for a repeat of its request and for its report; made once."""
-        if self._trail is None:
-            request = self.request
-            method, url, headers, body = self._parts or (request.method, request.url, request.headers, request.stream)
-            exchange = Exchange(KeyState(self.key, made_here=True), keyed=True, repeatable=False, retry=True)
-            exchange.start(self.began, self.left)
-            exchange.sending(self.began, self.wall)
-            exchange.succeeded(self.status, self.ended, PLAIN_SUCCESS)
-            self._trail = Trail(exchange, method, origin_of(url), url.raw_path, automatic=True)
-            self._trail.body, self._trail.headers, self._trail.scope_headers = body, headers, self.dialect.scope_headers
-            self._trail.told = Told(exchange, self.ended)
+        with self.engine.memory.lock:
+            if self._trail is None:
+                self._trail = self._make_trail()
         return self._trail
+
+    def _make_trail(self) -> Trail:
+        request = self.request
+        method, url, headers, body = self._parts or (request.method, request.url, request.headers, request.stream)
+        exchange = Exchange(KeyState(self.key, made_here=True), keyed=True, repeatable=False, retry=True)
+        exchange.start(self.began, self.left)
+        exchange.sending(self.began, self.wall)
+        exchange.succeeded(self.status, self.ended, PLAIN_SUCCESS)
+        trail = Trail(exchange, method, origin_of(url), url.raw_path, automatic=True)
+        trail.body, trail.headers, trail.scope_headers = body, headers, self.dialect.scope_headers
+        trail.told = Told(exchange, self.ended)
+        return trail
 
     def report(self) -> Report | None:
         """The report of the delivered call."""

@@ -176,9 +176,8 @@ class Driver(Generic[TransportT, RequestT, ResponseT]):
         try:
             with time_box(call.left) as box:
                 call = call.heard(self._inner.handle_request(request))
-                limit = call.buffer_limit()
-                if limit is not None:
-                    self._read(call, limit)
+                if call.limit is not None:
+                    self._read(call, call.limit)
         except BaseException as error:  # noqa: BLE001 - judged, and raised again unless it means a retry
             return call.failed(error)
         if box.cancelled_caught:

@@ -44,7 +44,6 @@ class Backend:
         self.ByteStream: type[httpx.ByteStream] = module.ByteStream
         self.HTTPStatusError: type[httpx.HTTPStatusError] = module.HTTPStatusError
         self.ReadTimeout: type[httpx.ReadTimeout] = module.ReadTimeout
-        self.DecodingError: type[httpx.DecodingError] = module.DecodingError
         self.StreamConsumed: type[httpx.StreamConsumed] = module.StreamConsumed
         self.Rest: type[Any] = type("Rest", (Rest, module.SyncByteStream, module.AsyncByteStream), {})
         self._errors: type[Exception] = module.RequestError
@@ -159,7 +158,7 @@ def decoded_answer(backend: Backend, response: httpx.Response, raw: bytes, *, co
     return Answer(response.status_code, headers, body[:CLASSIFIED_BODY], complete and len(raw) <= CLASSIFIED_BODY)
 
 
-_PIECE = 256
+_PIECE = 1024
 """Bytes that are decoded at a time, so that a small body cannot become a huge one before anybody looks."""
 
 
@@ -170,33 +169,17 @@ def decoded(backend: Backend, headers: httpx.Headers, raw: bytes, most: int) -> 
     """
     if "," in headers.get("content-encoding", ""):
         return None
+    pieces = (raw[start : start + _PIECE] for start in range(0, len(raw), _PIECE))
+    stream = backend.Rest(b"", pieces, None, as_it_is, backend.StreamConsumed)
     body = bytearray()
     try:
-        for part in _decoded_parts(backend, headers, raw):
+        for part in backend.Response(200, headers=headers, stream=stream).iter_bytes():
             body += part
             if len(body) >= most:
                 break
     except Exception:  # noqa: BLE001 - whatever a broken encoding does, the status still stands
         return None
     return bytes(body)
-
-
-def decoding_error(backend: Backend, headers: httpx.Headers, raw: bytes) -> Exception | None:
-    """The error that the caller would get on reading a body that is not encoded as its headers say."""
-    if "," in headers.get("content-encoding", ""):
-        return None
-    try:
-        for _ in _decoded_parts(backend, headers, raw):
-            pass
-    except backend.DecodingError as error:
-        return error
-    return None
-
-
-def _decoded_parts(backend: Backend, headers: httpx.Headers, raw: bytes) -> Iterator[bytes]:
-    pieces = (raw[start : start + _PIECE] for start in range(0, len(raw), _PIECE))
-    stream = backend.Rest(b"", pieces, None, as_it_is, backend.StreamConsumed)
-    return backend.Response(200, headers=headers, stream=stream).iter_bytes()
 
 
 def as_it_is(error: Exception) -> Exception:

@@ -40,6 +40,8 @@ def written(message: str, code: str) -> st.SearchStrategy[bytes]:
             document.encode(),
             document.encode("utf-16"),
             document.replace("i", "\\u0069").encode(),
+            document.replace(" ", "\\n").replace("_", "\\t").encode(),
+            document.replace("k", "\u212a").encode(),
             json.dumps({"type": code.replace(" ", ""), "detail": message}).encode(),
             f"<h1>{message}</h1>".encode(),
             f"<Error><Code>{code.replace(' ', '')}</Code></Error>".encode(),

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import httpx
 import pytest
+from tenacity import wait_none
 
 import samekey
+from samekey import Dialect
+from samekey._call import Call
+from samekey._report import CALL
 from samekey.testing import LedgerServer, faults
 
 
@@ -62,6 +69,117 @@ def test_a_request_that_is_on_its_way_is_shared() -> None:
     assert [report.outcome for report in reports if report] == ["executed", "executed"]
     assert len({report.key for report in reports if report}) == 1
     server.assert_executed_once()
+
+
+CONCURRENT = b'{"data": null, "errors": [{"extensions": {"code": "IDEMPOTENCY_CONCURRENT_REQUEST"}}]}'
+
+
+class TwoAnswers(httpx.AsyncBaseTransport):
+    """The body of the first answer comes when the second request is there; it says that one is in progress."""
+
+    def __init__(self) -> None:
+        self.keys: list[str] = []
+        self.begun, self.second = asyncio.Event(), asyncio.Event()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        self.keys.append(request.headers["Idempotency-Key"])
+        if len(self.keys) > 1:
+            self.second.set()
+            return httpx.Response(200, json={"data": {}})
+        return httpx.Response(200, stream=Awaiting(self))
+
+
+class Awaiting(httpx.AsyncByteStream):
+    def __init__(self, transport: TwoAnswers) -> None:
+        self.transport = transport
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        self.transport.begun.set()
+        await self.transport.second.wait()
+        yield CONCURRENT
+
+
+def test_an_answer_that_comes_while_another_sends_is_read() -> None:
+    """A second task takes the request while the body of the first answer is on its way: its words count, too."""
+    asyncio.run(two_tasks())
+
+
+async def two_tasks() -> None:
+    inner = TwoAnswers()
+    transport = samekey.AsyncIdempotentTransport(
+        inner, dialect=Dialect(inspect_2xx=True), policy=samekey.RetryPolicy(poll_wait=wait_none())
+    )
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        request = client.build_request("POST", "/charges", json={"amount": 1})
+        first = asyncio.create_task(client.send(request))
+        await inner.begun.wait()
+        await client.send(request)
+        report = samekey.report(await first)
+
+    assert report is not None
+    assert [attempt.verdict for attempt in report.attempts] == ["in_progress", "ok"]
+    assert len(set(inner.keys)) == 1
+
+
+def test_whoever_comes_as_the_answer_does_leaves_nothing_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second sender is held up in the middle of taking over; the answer arrives, and is either's or both's."""
+    server = LedgerServer()
+    held = threading.Event()
+    server.script(faults.hold(held))
+    begin = Call.begin
+
+    def slow(call: Any, *details: Any, **more: Any) -> None:
+        begin(call, *details, **more)
+        held.set()
+        while len(server.effects) < 1:
+            pass
+
+    with server.listen() as url, samekey.wrap(httpx.Client(base_url=url)) as client:
+        request = client.build_request("POST", "/charges", json={"amount": 1})
+        first = threading.Thread(target=client.send, args=(request,))
+        first.start()
+        while not server.requests:
+            pass
+        monkeypatch.setattr(Call, "begin", slow)
+        second = threading.Thread(target=client.send, args=(request,))
+        second.start()
+        first.join()
+        second.join()
+        monkeypatch.undo()
+        server.assert_executed_once()
+
+        client.post("/charges", json={"amount": 1})
+
+    server.assert_executed(2)
+
+
+def test_the_trail_of_a_delivered_call_is_made_once() -> None:
+    """However many ask for it at once."""
+    client = httpx.Client(
+        transport=samekey.IdempotentTransport(httpx.MockTransport(lambda _: httpx.Response(201))),
+        base_url="http://test",
+    )
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(100):
+            request = client.build_request("POST", "/charges", json={"amount": 1})
+            client.send(request)
+            together = threading.Barrier(3)
+            found: list[object] = []
+
+            def look() -> None:
+                together.wait()  # noqa: B023 - joined before the next round
+                found.append(request.extensions[CALL].shared())  # noqa: B023
+
+            threads = [threading.Thread(target=look) for _ in range(3)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert all(trail is found[0] for trail in found)
+    finally:
+        sys.setswitchinterval(interval)
 
 
 class SendsItself:

@@ -16,9 +16,9 @@ EMPTY_FAILURE = Reading(Verdict.TRANSIENT, empty=True)
 
 _RUNNING = re.compile(
     # Any word without which no code or message of `_wording` says that a request is running. Letters may be written
-    # as escapes of JSON, or with a zero byte each.
-    rb"idempot|progress|flight|concurrent|outstanding|locked|pending|being|running|process|executing|finished"
-    rb"|completed|in[\W_]*use|\\u|\0",
+    # as escapes of JSON, or with a zero byte each. (Of "locked" the k may be the sign for Kelvin.)
+    rb"idempot|progress|flight|concurrent|outstanding|loc|pending|being|running|process|executing|finished"
+    rb"|completed|in(?:\\[nrtbf]|[\W_])*use|\\u|\0",
     re.IGNORECASE,
 )
 
