@@ -28,7 +28,7 @@ from examples.payments_api.settings import Settings
 from tests.storm.fleet import free_port
 
 ROOT = Path(__file__).parent.parent.parent
-PATIENCE = 20.0
+PATIENCE = 60.0
 CHARGES = "/v1/charges"
 
 

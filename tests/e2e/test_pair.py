@@ -37,9 +37,9 @@ class Pair:
         self.network = network
         self._stack = stack
 
-    def client(self, **settings: Any) -> httpx.Client:
-        """A client whose requests go through the network."""
-        plain = httpx.Client(base_url=self.network.url, timeout=1.0, trust_env=False)
+    def client(self, *, read: float = 30.0, **settings: Any) -> httpx.Client:
+        """A client whose requests go through the network, and that waits for an answer for *read* seconds."""
+        plain = httpx.Client(base_url=self.network.url, timeout=httpx.Timeout(30.0, read=read), trust_env=False)
         return self._stack.enter_context(samekey.wrap(plain, **{"policy": POLICY, **settings}))
 
     def async_client(self) -> httpx.AsyncClient:
@@ -125,7 +125,7 @@ def test_lost_answer(pair: Pair, fault: Fault) -> None:
     """The charge was made and its answer did not arrive whole: the retry brings it."""
     pair.network.script(fault)
 
-    response = pair.client().post(CHARGES, json=body())
+    response = pair.client(read=1.0 if fault is Fault.STALL_AFTER else 30.0).post(CHARGES, json=body())
 
     told = samekey.report(response)
     assert told is not None
@@ -140,7 +140,7 @@ def test_lost_request(pair: Pair, fault: Fault) -> None:
     """The request did not arrive: the retry is the first that the server sees."""
     pair.network.script(fault)
 
-    response = pair.client().post(CHARGES, json=body())
+    response = pair.client(read=1.0 if fault is Fault.STALL_BEFORE else 30.0).post(CHARGES, json=body())
 
     assert (response.status_code, samekey.is_replayed(response)) == (201, False)
     assert ids([response]) == charges(pair)
@@ -224,7 +224,7 @@ def test_server_outstays_its_lease(pair: Pair) -> None:
     pair.api.hooks["claimed"] = First(gate)
     policy = replace(POLICY, stop=tenacity.stop_after_delay(30))
 
-    response = pair.client(policy=policy).post(CHARGES, json=body())
+    response = pair.client(read=1.0, policy=policy).post(CHARGES, json=body())
     gate.open()
 
     assert response.status_code == 201

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
+import anyio
 import pytest
 
 from samekey.journal import AsyncJournal, AsyncMemoryJournal, Journal, MemoryJournal
@@ -125,17 +127,37 @@ class TestAsyncPostgres(OnServer, AsyncJournalContract):
         self.advance_table(seconds)
 
 
-class TestWithoutMovableClock(JournalContract):
-    """An adapter whose clock nobody can move is tested by waiting."""
+class Asleep:
+    """A clock that goes on while somebody sleeps, and only then."""
+
+    now = 1_700_000_000.0
+
+    @pytest.fixture(autouse=True)
+    def sleep(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def sleep(seconds: float) -> None:
+            self.now += seconds
+
+        async def async_sleep(seconds: float) -> None:
+            self.now += seconds
+
+        monkeypatch.setattr(time, "sleep", sleep)
+        monkeypatch.setattr(anyio, "sleep", async_sleep)
+
+    def clock(self) -> float:
+        return self.now
+
+
+class TestWithoutMovableClock(Asleep, JournalContract):
+    """An adapter whose clock the contract cannot move is tested by waiting."""
 
     def make_journal(self) -> Journal:
-        return MemoryJournal()
+        return MemoryJournal(clock=self.clock)
 
 
-class TestAsyncWithoutMovableClock(AsyncJournalContract):
+class TestAsyncWithoutMovableClock(Asleep, AsyncJournalContract):
     """The same, awaited."""
 
     tick = 0.2
 
     async def make_journal(self) -> AsyncJournal:
-        return AsyncMemoryJournal()
+        return AsyncMemoryJournal(clock=self.clock)

@@ -8,7 +8,7 @@ import sqlite3
 import stat
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -230,17 +230,23 @@ def test_a_disk_that_refuses_to_write(journal: SQLiteJournal) -> None:
 
 
 @contextmanager
-def busy(path: Path, *, mode: str, seconds: float) -> Iterator[None]:
-    """Another program is at the file for some time, or until the block ends."""
+def busy(path: Path, *, mode: str, seconds: float, last: Callable[[], object] = int) -> Iterator[Callable[[], object]]:
+    """Another program is at the file for some time, or until it is told to let go; *last* is what it does then."""
     connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
     connection.execute(f"PRAGMA journal_mode = {mode}")
     connection.execute("CREATE TABLE IF NOT EXISTS other (n)")
     connection.execute("BEGIN EXCLUSIVE")
     connection.execute("INSERT INTO other VALUES (1)")
     over = threading.Event()
-    thread = threading.Thread(target=lambda: over.wait(seconds) or connection.execute("COMMIT"))
+
+    def work() -> None:
+        over.wait(seconds)
+        last()
+        connection.execute("COMMIT")
+
+    thread = threading.Thread(target=work)
     thread.start()
-    yield
+    yield over.set
     over.set()
     thread.join()
     connection.close()
@@ -287,14 +293,14 @@ def test_others_who_come_and_go(path: Path) -> None:
 
 def test_a_lease_runs_from_the_write(path: Path) -> None:
     """Not from the moment when the claim began to wait for another process."""
-    with SQLiteJournal(path) as journal:
+    times = [1000.0]
+    with SQLiteJournal(path, clock=lambda: times[-1]) as journal:
         journal.get("", "order-1")
-        with busy(path, mode="WAL", seconds=0.3):
-            before = time.time()
+        with busy(path, mode="WAL", seconds=0.3, last=lambda: times.append(1300.0)):
             entry = journal.claim(claim("order-1", "a"))
 
-            assert time.time() - before > 0.2
-            assert entry.lease_left > 599.85
+    assert times[-1] == 1300
+    assert entry.lease_left == 600
 
 
 def test_threads(journal: SQLiteJournal) -> None:
@@ -355,12 +361,15 @@ def test_a_started_write_is_finished(path: Path) -> None:
     async def main() -> None:
         async with AsyncSQLiteJournal(path) as journal:
             await journal.claim(claim("order-1", "a"))
-            with busy(path, mode="WAL", seconds=0.8):
-                with anyio.move_on_after(0.4) as scope:
+            with busy(path, mode="WAL", seconds=60) as let_go:
+                with anyio.CancelScope() as scope:
                     async with anyio.create_task_group() as group:
                         group.start_soon(partial(journal.record, executed("order-1", "a")))
                         await anyio.sleep(0.1)
                         group.start_soon(partial(journal.claim, claim("order-2", "a")))
+                        await anyio.sleep(0.1)
+                        scope.cancel()
+                        let_go()
                 assert scope.cancelled_caught
 
             entry = await journal.get("", "order-1")

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from samekey.testing import LedgerServer, no_waiting
+from samekey.testing import LedgerServer
 from tests.named.shop import Shop
 from tests.transport.conftest import pytest_pyfunc_call as pytest_pyfunc_call  # noqa: PLC0414 - a hook, found by name
-from tests.transport.harness import COLOURS, LIBRARIES, Api
+from tests.transport.harness import COLOURS, LIBRARIES, Api, Clock, virtual_time
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -25,9 +25,9 @@ def server() -> LedgerServer:
 
 @pytest.fixture(params=COLOURS)
 def api(request: pytest.FixtureRequest, server: LedgerServer) -> Iterator[Api]:
-    waits = nullcontext() if request.node.get_closest_marker("real_time") else no_waiting()
-    with server.listen() as url, waits:
-        yield Api(request.param, LIBRARIES["httpx"], server, url)
+    waits = nullcontext(Clock()) if request.node.get_closest_marker("real_time") else virtual_time()
+    with server.listen() as url, waits as clock:
+        yield Api(request.param, LIBRARIES["httpx"], server, url, clock)
 
 
 @pytest.fixture(params=["memory", "sqlite"])

@@ -17,7 +17,8 @@ from samekey.testing import faults
 from tests.named.shop import ONCE, AsyncFaulty, Shop, charge, in_memory, on_sync
 from tests.transport.harness import the
 
-Cancel = Callable[[Callable[[], Awaitable[Any]], Callable[[], Any]], Awaitable[None]]
+Cancel = Callable[..., Awaitable[None]]
+"""Cancel *work* at a *moment*; *after* is called when it has been struck."""
 
 only_asyncio = pytest.mark.parametrize("api", ["asyncio"], indirect=True)
 
@@ -41,7 +42,13 @@ async def until(moment: Callable[[], Any]) -> None:
     await anyio.sleep(0.03)
 
 
-async def by_scope(work: Callable[[], Awaitable[Any]], moment: Callable[[], Any]) -> None:
+def nothing() -> None:
+    """Nobody waits for the blow."""
+
+
+async def by_scope(
+    work: Callable[[], Awaitable[Any]], moment: Callable[[], Any], after: Callable[[], None] = nothing
+) -> None:
     """Cancel by a scope, as anyio and trio do."""
     async with anyio.create_task_group() as group:
 
@@ -55,24 +62,33 @@ async def by_scope(work: Callable[[], Awaitable[Any]], moment: Callable[[], Any]
         group.start_soon(cancelled)
         await until(moment)
         scopes[0].cancel()
+        after()
     assert scopes[0].cancelled_caught
 
 
-async def by_task(work: Callable[[], Awaitable[Any]], moment: Callable[[], Any]) -> None:
+async def by_task(
+    work: Callable[[], Awaitable[Any]], moment: Callable[[], Any], after: Callable[[], None] = nothing
+) -> None:
     """Cancel the task itself, as asyncio does."""
     task = asyncio.ensure_future(work())
     await until(moment)
     task.cancel()
+    after()
     with pytest.raises(asyncio.CancelledError):
         await task
 
 
-async def by_timeout(work: Callable[[], Awaitable[Any]], moment: Callable[[], Any]) -> None:
+async def by_timeout(
+    work: Callable[[], Awaitable[Any]], moment: Callable[[], Any], after: Callable[[], None] = nothing
+) -> None:
     """`asyncio.timeout`, which cancels the very task that goes on afterwards."""
 
     async def run_out(limit: asyncio.Timeout) -> None:
         await until(moment)
         limit.reschedule(asyncio.get_running_loop().time())
+        while not limit.expired():  # noqa: ASYNC110 - told by nobody
+            await asyncio.sleep(0)
+        after()
 
     with pytest.raises(TimeoutError):  # noqa: PT012
         async with asyncio.timeout(None) as limit:
@@ -91,18 +107,23 @@ every_way = pytest.mark.parametrize(("api", "cancel"), WAYS, indirect=["api"])
 
 
 class Slowly(AsyncFaulty):
-    """A journal whose steps take their time, before they are done and after."""
+    """A journal whose steps take their time: before they are done, until they may go on, and after."""
 
     def __init__(self, inner: Any, *steps: str) -> None:
         super().__init__(inner)
         self.steps = steps
         self.begun: list[str] = []
         self.done: list[str] = []
+        self.may = False
+
+    def go_on(self) -> None:
+        self.may = True
 
     async def do(self, step: str, *what: Any) -> Any:
         if step in self.steps:
             self.begun.append(step)
-            await anyio.sleep(0.06)
+            while not self.may:  # noqa: ASYNC110 - of whichever loop
+                await anyio.sleep(0.005)
         done = await super().do(step, *what)
         if step in self.steps:
             await anyio.sleep(0.02)
@@ -153,7 +174,7 @@ async def test_during_the_claim(shop: Shop, cancel: Cancel) -> None:
     """The claim is finished, then given back: the key is reserved, nothing was sent."""
     journal = Slowly(shop.journal, "claim")
     async with shop.client(journal=journal) as client:
-        await cancel(lambda: charge(client), lambda: journal.begun)
+        await cancel(lambda: charge(client), lambda: journal.begun, journal.go_on)
 
     assert journal.done[0] == "claim"
     assert shop.server.requests == []
@@ -169,7 +190,7 @@ async def test_during_the_renewal(shop: Shop, cancel: Cancel) -> None:
     journal = Slowly(shop.journal, "renew")
     shop.server.script(faults.lost())
     async with shop.client(journal=journal) as client:
-        await cancel(lambda: charge(client), lambda: journal.begun)
+        await cancel(lambda: charge(client), lambda: journal.begun, journal.go_on)
 
     assert journal.done == ["claim", "renew", "record"]
     assert await shop.state() == ("unknown", None)
@@ -181,7 +202,7 @@ async def test_during_the_record(shop: Shop, cancel: Cancel) -> None:
     """The answer is written all the same: the next process gets it without asking the server."""
     journal = Slowly(shop.journal, "record")
     async with shop.client(journal=journal) as client:
-        await cancel(lambda: charge(client), lambda: journal.begun)
+        await cancel(lambda: charge(client), lambda: journal.begun, journal.go_on)
 
     assert journal.done[:2] == ["claim", "record"]
     assert await shop.state() == ("executed", 201)
@@ -221,6 +242,7 @@ async def test_cancelled_twice(shop: Shop) -> None:
     limits[0].reschedule(asyncio.get_running_loop().time())
     await asyncio.sleep(0.01)
     task.cancel()
+    journal.go_on()
     with pytest.raises(asyncio.CancelledError):
         await task
 
@@ -233,7 +255,7 @@ async def test_step_that_fails_while_cancelled(shop: Shop, cancel: Cancel) -> No
     journal = Slowly(shop.journal, "record")
     journal.fails["record"] = 99
     async with shop.client(journal=journal) as client:
-        await cancel(lambda: charge(client), lambda: journal.begun)
+        await cancel(lambda: charge(client), lambda: journal.begun, journal.go_on)
 
     assert await shop.state() == ("in_flight", None)
 
@@ -277,6 +299,7 @@ async def test_another_task_was_struck(shop: Shop) -> None:
         held = asyncio.ensure_future(charge(client))
         await until(lambda: journal.begun)
         held.cancel()
+        journal.go_on()
         other = asyncio.ensure_future(charge(client, "another"))
         with pytest.raises(asyncio.CancelledError):
             await held

@@ -149,6 +149,7 @@ def test_suspended_owner_sends_nothing_more(server: LedgerServer, where: Path, p
         owner = start(url, where, point)
         os.waitid(os.P_PID, owner.pid, os.WSTOPPED)
         before = len(server.requests)
+        lapse(where)
         told = said(start(url, where, "never"))
         after = len(server.requests)
         owner.send_signal(signal.SIGCONT)

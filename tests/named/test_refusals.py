@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import httpx
 import pytest
+from tenacity import wait_fixed
 
 import samekey
 from samekey import KeyMismatch, KeyNotAccepted, KeySpent, OutcomeUnknown
@@ -270,7 +271,7 @@ async def test_bare_conflict_of_a_fresh_key(shop: Shop) -> None:
 async def test_server_in_progress_until_time_is_up(shop: Shop) -> None:
     """StillInProgress leaves the name unknown: the next process polls on."""
     shop.server.script(then=faults.in_progress())
-    async with shop.client(policy=samekey.RetryPolicy(unresolved_ttl=0)) as client:
+    async with shop.client(policy=samekey.RetryPolicy(poll_wait=wait_fixed(40), unresolved_ttl=0)) as client:
         with pytest.raises(samekey.StillInProgress):
             await charge(client)
     assert await shop.state() == ("unknown", None)

@@ -374,7 +374,7 @@ async def test_expires_during_the_call(shop: Shop) -> None:
 async def test_br_73_failure_keeps_the_row(shop: Shop) -> None:
     """BR-73: attempts that end in ReadTimeout leave *unknown*; only a definitive answer closes the name."""
     shop.server.script(faults.never(), faults.never())
-    async with shop.client(policy=SECOND, timeout=0.05) as client:
+    async with shop.client(policy=SECOND, hurry={1: "head", 2: "head"}) as client:
         with pytest.raises(OutcomeUnknown) as caught:
             await charge(client)
     assert isinstance(caught.value, shop.api.httpx.ReadTimeout)

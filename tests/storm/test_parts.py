@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import xml.etree.ElementTree as ET
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -28,6 +31,7 @@ from tests.storm.result import Result, percentile, summary
 from tests.storm.statements import Statement, Writer, read
 from tests.storm.weather import BEFORE, FAULTY, LAST_FAULT, Fault, fault_of
 
+STALLS = {Fault.STALL_BEFORE, Fault.STALL_AFTER}
 STATEMENT = Statement(order="order-000001", outcome="executed", final=True, charge="ch_1", amount=1)
 
 
@@ -98,12 +102,16 @@ def test_progress(tmp_path: Path) -> None:
         assert progress.share() == 0.5
 
 
-def test_work_waits_for_leases() -> None:
-    """What a killed process held comes when its lease has run out; the rest at once; what failed comes again."""
+def test_work_waits_for_leases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a killed process held comes when its lease has run out; the rest at once; what failed comes again.
+
+    Time passes by looking at the clock.
+    """
+    monkeypatch.setattr("tests.storm.client.time", SimpleNamespace(monotonic=partial(next, itertools.count(0, 0.02))))
     payments = replace(STORM, operations=3).payments()
 
     async def take_all() -> list[str]:
-        work = Work(payments, {payments[0].order: 0.05})
+        work = Work(payments, {payments[0].order: 0.1})
         taken: list[str] = []
         again = True
         while (payment := await work.next()) is not None:
@@ -137,7 +145,8 @@ def test_relay(fault: Fault) -> None:
             async with await asyncio.start_server(relay.serve, HOST, 0) as front:
                 url = f"http://{HOST}:{front.sockets[0].getsockname()[1]}"
                 try:
-                    async with httpx.AsyncClient(timeout=0.5, trust_env=False) as client:
+                    timeout = httpx.Timeout(30, read=0.5 if fault in STALLS else 30)
+                    async with httpx.AsyncClient(timeout=timeout, trust_env=False) as client:
                         response = await client.post(url, json={"order": "order-1"})
                         outcome: tuple[int | None, str | None] = (response.status_code, None)
                 except httpx.TransportError as error:
@@ -154,7 +163,7 @@ def test_relay(fault: Fault) -> None:
         assert (status, error) == (201, None)
     elif fault[:3].isdigit():
         assert (status, error) == (int(fault[:3]), None)
-    elif fault in {Fault.STALL_BEFORE, Fault.STALL_AFTER}:
+    elif fault in STALLS:
         assert error == "ReadTimeout"
     elif fault in {Fault.RESET_BEFORE, Fault.RESET_AFTER}:
         assert error == "ReadError"

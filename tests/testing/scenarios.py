@@ -85,7 +85,7 @@ def check(scenario: Scenario, server: LedgerServer, first: int | str, second: in
 
 def eventually(condition: Callable[[], bool]) -> None:
     """Waits for what another thread is about to do."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while not condition():
         assert time.monotonic() < deadline, "it never happened"
         time.sleep(0.001)

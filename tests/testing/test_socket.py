@@ -116,8 +116,10 @@ def test_answer_that_closes(server: LedgerServer, url: str) -> None:
 def test_length_of_the_reply_is_kept(server: LedgerServer, url: str) -> None:
     """Who writes a length of his own gets it."""
     server.script(lambda _: Reply(200, {"content-length": "5"}, b"abc"))
-    with httpx.Client(verify=False) as client, client.stream("GET", url, timeout=0.05) as answer:
+    timeout = {"read": 10.0}
+    with httpx.Client(verify=False) as client, client.stream("GET", url, extensions={"timeout": timeout}) as answer:
         assert answer.headers["Content-Length"] == "5"
+        timeout["read"] = 0.05  # httpcore looks here again when the body is read
         with pytest.raises(httpx.ReadTimeout):
             answer.read()
 
@@ -155,7 +157,7 @@ def test_shutdown_with_stalled_connections(server: LedgerServer, step: Fault) ->
     gc.collect()
 
     assert ours() == []
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 15
     with pytest.raises(ConnectionRefusedError), connection(url):
         pass
 

@@ -8,8 +8,8 @@ from contextlib import nullcontext
 
 import pytest
 
-from samekey.testing import LedgerServer, no_waiting
-from tests.transport.harness import COLOURS, LIBRARIES, Api
+from samekey.testing import LedgerServer
+from tests.transport.harness import COLOURS, LIBRARIES, Api, Clock, virtual_time
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -35,6 +35,6 @@ def server() -> LedgerServer:
 @pytest.fixture(params=[f"{library}-{colour}" for library in LIBRARIES for colour in COLOURS])
 def api(request: pytest.FixtureRequest, server: LedgerServer) -> Iterator[Api]:
     library, colour = request.param.split("-")
-    waits = nullcontext() if request.node.get_closest_marker("real_time") else no_waiting()
-    with server.listen() as url, waits:
-        yield Api(colour, LIBRARIES[library], server, url)
+    waits = nullcontext(Clock()) if request.node.get_closest_marker("real_time") else virtual_time()
+    with server.listen() as url, waits as clock:
+        yield Api(colour, LIBRARIES[library], server, url, clock)

@@ -7,14 +7,18 @@ Which HTTP library is used is one more parameter: a row of `LIBRARIES`.
 
 from __future__ import annotations
 
+import atexit
 import contextvars
 import inspect
+import socket
 import ssl
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
+from itertools import count
 from typing import Any, TypeVar
 
 import anyio
@@ -24,9 +28,9 @@ import pytest
 
 import samekey
 import samekey.httpx2
-from samekey import GENERIC, Dialect, RetryPolicy
+from samekey import GENERIC, Dialect, RetryPolicy, _pause
 from samekey.events import Event, WaitScheduled
-from samekey.testing import LedgerServer
+from samekey.testing import LedgerServer, no_waiting
 
 COLOURS = ("sync", "asyncio", "trio")
 CHARGE = {"amount": 4900, "currency": "eur"}
@@ -48,6 +52,9 @@ LIBRARIES = {
     "httpx2": Library(httpx2, samekey.httpx2.IdempotentTransport, samekey.httpx2.AsyncIdempotentTransport),
 }
 
+HURRY = 0.05
+"""Seconds that a hurried request is read for; see `Api.client`."""
+
 ErrorT = TypeVar("ErrorT", bound=BaseException)
 Scenario = Callable[[], Coroutine[Any, Any, None]]
 
@@ -63,6 +70,29 @@ on_httpx = on(*COLOURS, libraries=["httpx"])
 
 leaves_streams = pytest.mark.filterwarnings("ignore:Async generator .* was garbage collected:ResourceWarning")
 """For tests in which a long body is left unread: trio warns of httpcore's own generators, without samekey as well."""
+
+
+class Clock:
+    """samekey's monotonic clock in a test: moved by the test alone, so that a slow machine is no wait.
+
+    Waits that are skipped count beside it. Each look takes a microsecond, so that later is never the same moment.
+    """
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        self.now += 1e-6
+        return self.now
+
+
+@contextmanager
+def virtual_time() -> Iterator[Clock]:
+    """Waits are skipped, and no time passes but by them; what httpx and the event loop measure is real."""
+    clock = Clock()
+    with no_waiting(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_pause, "monotonic", clock)
+        yield clock
 
 
 async def now(value: Any) -> Any:
@@ -123,6 +153,8 @@ class Api:
     library: Library
     server: LedgerServer
     url: str
+    clock: Clock
+    """samekey's, unless the test is marked ``real_time``."""
     events: list[Event] = field(default_factory=list)
     """Filled by clients made with ``listen=True``."""
 
@@ -171,12 +203,19 @@ class Api:
         listeners: Iterable[Any] = (),
         listen: bool = False,
         memory: bool = False,
+        hurry: Mapping[int, str] | None = None,
         **settings: Any,
     ) -> AsyncIterator[Client]:
-        """A wrapped client; *settings* go to the HTTP library, *memory* reaches the server without a socket."""
+        """A wrapped client; *settings* go to the HTTP library, *memory* reaches the server without a socket.
+
+        *hurry* names the requests on the wire, from 1, that are read for a moment only: of the whole answer ("head")
+        or of its body once the head is there ("body"). All others have the time of the client, which is long.
+        """
         if memory:
             settings["transport"] = self.memory()
         raw = self.raw_client(**settings)
+        if hurry:
+            self._hurry(raw._transport, hurry)
         listeners = (*listeners, *([self.events.append] if listen else []))
         try:
             samekey.wrap(raw, origins=origins, dialect=dialect, policy=policy, journal=journal, listeners=listeners)
@@ -184,6 +223,46 @@ class Api:
             yield client
         finally:
             await now(raw.close() if self.sync else raw.aclose())
+
+    def _hurry(self, transport: Any, which: Mapping[int, str]) -> None:
+        """Let *transport* read the answers to some requests for a moment only, once the server has them."""
+        numbers = count(1)
+
+        @contextmanager
+        def hurried(request: Any) -> Iterator[None]:
+            part = which.get(next(numbers))
+            own = request.extensions
+            timeout = dict(own["timeout"])
+            seen = len(self.server.requests)
+
+            def trace(name: str, info: object) -> None:
+                if part == "head" and name == "http11.receive_response_headers.started":
+                    eventually(lambda: len(self.server.requests) > seen)
+                    timeout["read"] = HURRY
+
+            async def async_trace(name: str, info: object) -> None:
+                trace(name, info)
+
+            request.extensions = {**own, "timeout": timeout, "trace": trace if self.sync else async_trace}
+            try:
+                yield
+            finally:
+                request.extensions = own
+            if part == "body":
+                timeout["read"] = HURRY  # httpcore looks here when it begins to read, of the body as of the head
+
+        below = transport.handle_request if self.sync else transport.handle_async_request
+
+        def handle_request(request: Any) -> Any:
+            with hurried(request):
+                return below(request)
+
+        async def handle_async_request(request: Any) -> Any:
+            with hurried(request):
+                return await below(request)
+
+        handle = handle_request if self.sync else handle_async_request
+        setattr(transport, handle.__name__, handle)
 
     def memory(self) -> Any:
         """A transport of this colour to the server, without a socket."""
@@ -308,9 +387,15 @@ class Api:
         """The waits that a client with ``listen=True`` has scheduled."""
         return [event.seconds for event in self.events if isinstance(event, WaitScheduled)]
 
+    def settle(self, wire: int, effects: int) -> None:
+        """Wait for what has left the client and may not have been served yet."""
+        with suppress(AssertionError):
+            eventually(lambda: len(self.server.requests) >= wire and len(self.server.effects) >= effects, 5)
+
     def seen(self, *, wire: int, effects: int, keys: int = 1) -> None:
         """Assert what reached the server: requests, executions, distinct keys; and that bodies were equal."""
         server = self.server
+        self.settle(wire, effects)
         assert (len(server.requests), len(server.effects), len(server.keys)) == (wire, effects, keys), server.requests
         if keys == 1:
             server.assert_same_key()
@@ -325,11 +410,17 @@ def raises(kind: type[ErrorT], also: type[BaseException] = Exception) -> Iterato
     assert isinstance(caught.value, also), type(caught.value).__mro__
 
 
+@cache
+def _bound() -> socket.socket:
+    bound = socket.socket()
+    bound.bind(("127.0.0.1", 0))
+    atexit.register(bound.close)
+    return bound
+
+
 def closed_port() -> str:
-    """The URL of a port where nobody listens."""
-    with LedgerServer().listen() as url:
-        pass
-    return url
+    """The URL of a port where nobody listens, and that no other process gets meanwhile."""
+    return f"http://127.0.0.1:{_bound().getsockname()[1]}"
 
 
 def statuses(report: samekey.Report | None) -> list[int | str | None]:
@@ -350,12 +441,30 @@ def the(report: samekey.Report | None) -> samekey.Report:
     return report
 
 
-def eventually(condition: Callable[[], object], seconds: float = 10) -> None:
+def eventually(condition: Callable[[], object], seconds: float = 30) -> None:
     """Wait for what another thread is about to do."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it never happened"
         time.sleep(0.001)
+
+
+async def cut_off(scope: anyio.CancelScope, when: Callable[[], object]) -> None:
+    """Let the time of *scope* run out soon after *when* is true."""
+    while not when():  # noqa: ASYNC110 - of whatever kind
+        await anyio.sleep(0.002)
+    await anyio.sleep(0.02)
+    scope.deadline = anyio.current_time()
+
+
+@asynccontextmanager
+async def cancelled_once(when: Callable[[], object]) -> AsyncIterator[anyio.CancelScope]:
+    """Cancel what is inside soon after *when* is true."""
+    async with anyio.create_task_group() as group:
+        with anyio.CancelScope() as scope:
+            group.start_soon(cut_off, scope, when)
+            yield scope
+        group.cancel_scope.cancel()
 
 
 def key_lines(request: Any, name: str = "idempotency-key") -> list[str]:

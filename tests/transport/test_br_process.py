@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_none
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_fixed, wait_none
 
 import samekey
 from samekey import Dialect, IdempotencyError, KeyMismatch, NotSent, OutcomeUnknown, RetryPolicy
@@ -198,7 +198,7 @@ BELIEVING = Dialect(believe_done=True, done_resource=("id",), retention=3600, ma
 async def provoke(api: Api, **settings: Any) -> dict[str, IdempotencyError]:
     """One error of every kind that needs no journal."""
     found: dict[str, IdempotencyError] = {}
-    more = {"dialect": BELIEVING, "policy": RetryPolicy(wait=wait_none(), total_timeout=5), **settings}
+    more = {"dialect": BELIEVING, "policy": RetryPolicy(wait=wait_none(), poll_wait=wait_fixed(40)), **settings}
     for kind, step in STEPS.items():
         api.server.script(then=step)
         async with api.client(**more) as client:

@@ -224,7 +224,7 @@ async def test_a_key_is_not_sent_past_its_time(api: Api, name: str) -> None:
     wait = 1e8 if usable in (None, float("inf")) else float(usable or 0)
     late = faults.status(503, headers={"Retry-After": f"{wait:.0f}", "transient-error": "true"})
     in_time = faults.status(503, headers={"Retry-After": f"{wait - 100:.0f}", "transient-error": "true"})
-    async with api.client(dialect=PRESETS[name], policy=policy, timeout=1.0) as client:
+    async with api.client(dialect=PRESETS[name], policy=policy, timeout=10.0) as client:
         api.server.script(in_time)
         assert (await client.post(json={"n": 1})).status_code == 201
         api.server.script(late)
@@ -594,6 +594,20 @@ async def test_a_callable_makes_keys(api: Api) -> None:
     assert len(keys) == 1
     assert keys.pop().startswith("op_")
     assert api.waits == [2.0, 2.0]
+
+
+async def test_a_callable_is_not_asked_for_a_key_that_is_given(api: Api) -> None:
+    """It may count what it makes, or refuse to make any."""
+
+    def refuse() -> str:
+        raise RuntimeError("give a key")
+
+    async with api.client(dialect=replace(INVENTED, key=KeyRule(form=refuse))) as client:
+        await client.post(headers={"X-Once": "order-4821"})
+        with pytest.raises(RuntimeError, match="give a key"):
+            await client.post()
+
+    assert [headers["x-once"] for headers in sent(api)] == ["order-4821"]
 
 
 async def test_a_callable_that_makes_bad_keys(api: Api) -> None:

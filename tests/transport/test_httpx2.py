@@ -16,7 +16,7 @@ from tenacity import stop_after_attempt, wait_none
 import samekey
 import samekey.httpx2
 from samekey import NotSent, OutcomeUnknown, RetryPolicy
-from samekey.testing import LedgerServer, faults, no_waiting
+from samekey.testing import Fault, LedgerServer, faults, no_waiting
 from tests.transport.harness import COLOURS, LIBRARIES, TLS, Api, Client, closed_port, key_lines, now, on, raises, the
 
 QUICK = RetryPolicy(wait=wait_none())
@@ -46,10 +46,11 @@ def script(code: str, *arguments: str) -> str:
         (faults.status(503), "HTTPStatusError"),
     ],
 )
-async def test_errors_are_httpx2s_too(api: Api, step: Any, name: str) -> None:
+async def test_errors_are_httpx2s_too(api: Api, step: Fault, name: str) -> None:
     """`except httpx2.ReadTimeout` goes on working, and no class of httpx is near."""
     api.server.script(then=step)
-    async with api.client(policy=QUICK, timeout=0.15) as client:
+    hurry = {"never": "head", "cut": "body"}.get(step.name, "")
+    async with api.client(policy=QUICK, hurry=dict.fromkeys(range(1, 6), hurry)) as client:
         with raises(OutcomeUnknown, getattr(httpx2, name)) as caught:
             await client.post()
 

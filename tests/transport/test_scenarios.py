@@ -21,8 +21,12 @@ IGNORED = {"Idempotency-Status": "ignored"}
 BUSINESS = {"code": "insufficient_funds", "message": "not enough money"}
 FORM = {"detail": [{"loc": ["amount"], "msg": "must be positive"}]}
 GONE = "RemoteProtocolError"
-SHORT = {"timeout": 0.15}
+SHORT: dict[str, Any] = {"hurry": dict.fromkeys(range(1, 6), "head")}
+"""Each attempt is read for a moment."""
+FIRST: dict[str, Any] = {"hurry": {1: "head"}}
+"""The first one alone."""
 QUICK = RetryPolicy(wait=wait_none())
+POLLS = RetryPolicy(wait=wait_none(), poll_wait=wait_fixed(40), total_timeout=100)
 BELIEVED = Dialect(name="believed", inspect_2xx=True, believe_done=True, done_resource=("id",))
 STORES = Dialect(name="stores", stores=frozenset({"2xx", "4xx"}))
 
@@ -95,7 +99,7 @@ FAILURES = [
     row("lost-unexecuted", faults.lost(executes=False), gets=201, attempts=2),
     row("lost-in-memory", LOST, gets=201, attempts=2, replayed=True, where="memory"),
     row("reset", faults.reset(), gets=201, attempts=2, replayed=True),
-    row("never", faults.never(), gets=201, attempts=2, replayed=True, settings=SHORT),
+    row("never", faults.never(), gets=201, attempts=2, replayed=True, settings=FIRST),
     row("drop", faults.drop(), gets=201, attempts=2, wire=1),
     row("drop-reset", faults.drop(reset=True), gets=201, attempts=2, wire=1),
     row("all-lost", **UNKNOWN, also=GONE, then=LOST, **ENDLESS),
@@ -119,7 +123,8 @@ FAILURES = [
 ]  # fmt: skip
 
 CUT = [
-    row(f"cut-{end}-{via}", faults.cut(end=end), gets=201, attempts=2, replayed=True, via=via, settings=SHORT)
+    row(f"cut-{end}-{via}", faults.cut(end=end), gets=201, attempts=2, replayed=True, via=via,
+        settings={"hurry": {1: "body"}} if end == "stall" else {})
     for end in ("close", "reset", "stall")
     for via in ("request", "stream")
 ] + [
@@ -141,9 +146,9 @@ RUNNING = [
     row("lost-in-progress-article-2", LOST, faults.in_progress(), gets=201, attempts=3, replayed=True,
         server={"flavour": "article-2"}),
     row("always-in-progress", gets="StillInProgress", also="HTTPStatusError", outcome="unknown", last=409,
-        then=faults.in_progress(), attempts=None, gave_up="deadline", effects=0),
+        then=faults.in_progress(), attempts=3, gave_up="deadline", effects=0, policy=POLLS),
     row("lost-always-in-progress", LOST, gets="StillInProgress", also="HTTPStatusError", outcome="unknown", last=409,
-        then=faults.in_progress(), attempts=None, gave_up="deadline"),
+        then=faults.in_progress(), attempts=4, gave_up="deadline", policy=POLLS),
     row("polls-are-no-attempts", *[faults.in_progress()] * 8, gets=201, attempts=9,
         policy=RetryPolicy(stop=stop_after_attempt(2), poll_wait=wait_fixed(0.1))),
     # No Location, Retry-After, fresh key, no telling body: a success that goes on in the background.
@@ -277,7 +282,7 @@ SETTINGS = [
     row("retry-off-refused", gets="NotSent", also="ConnectError", outcome="not_sent", gave_up="retry_off", effects=0,
         keys=0, wire=0, where="closed", options={"retry": False}),
     row("total-timeout", **UNKNOWN, also="HTTPStatusError", last=503, then=status(503), gave_up="deadline", attempts=3,
-        effects=0, policy=RetryPolicy(wait=wait_fixed(0.4), total_timeout=1.0)),
+        effects=0, policy=RetryPolicy(wait=wait_fixed(40), total_timeout=100)),
     row("total-timeout-of-the-request", **UNKNOWN, also="HTTPStatusError", last=503, then=status(503), attempts=2,
         gave_up="deadline", effects=0, policy=RetryPolicy(wait=wait_fixed(10)), options={"total_timeout": 15}),
     row("no-total-timeout", **UNKNOWN, also="HTTPStatusError", last=503, then=status(503), **ENDLESS, effects=0,
@@ -326,7 +331,7 @@ UNKEYED = [
     # A POST without a key is repeated only if it was never sent.
     row("key-false-ok", gets=201, options={"key": False}, **NO_KEY),
     row("key-false-lost", LOST, **UNKNOWN, also=GONE, options={"key": False}, **NO_KEY),
-    row("key-false-never", faults.never(), **UNKNOWN, also="ReadTimeout", options={"key": False}, settings=SHORT,
+    row("key-false-never", faults.never(), **UNKNOWN, also="ReadTimeout", options={"key": False}, settings=FIRST,
         **NO_KEY),
     row("key-false-503", gets=503, outcome="unknown", then=status(503), options={"key": False}, effects=0, **NO_KEY),
     row("key-false-429", gets=429, then=status(429), options={"key": False}, **REFUSED, **NO_KEY),
@@ -417,6 +422,7 @@ def check_error(row: Row, error: Exception) -> None:
 def check_server(row: Row, api: Api, told: samekey.Report) -> None:
     server = api.server
     wire = len(told.attempts) if row.wire is None else row.wire
+    api.settle(wire, row.effects)
     assert len(server.requests) == wire
     assert len(server.effects) == row.effects
     assert len(server.keys) == row.keys

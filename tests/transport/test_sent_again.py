@@ -26,7 +26,7 @@ def journal() -> MemoryJournal:
 
 @pytest.fixture
 def client(server: LedgerServer, journal: MemoryJournal) -> Iterator[httpx.Client]:
-    with samekey.wrap(httpx.Client(base_url=server.url, timeout=2), journal=journal) as made:
+    with samekey.wrap(httpx.Client(base_url=server.url, timeout=30), journal=journal) as made:
         yield made
 
 

@@ -16,6 +16,7 @@ import samekey
 from samekey import Dialect
 from samekey._call import Call
 from samekey._report import CALL
+from samekey._straight import straight
 from samekey.testing import LedgerServer, faults
 
 
@@ -151,6 +152,16 @@ def test_whoever_comes_as_the_answer_does_leaves_nothing_open(monkeypatch: pytes
         client.post("/charges", json={"amount": 1})
 
     server.assert_executed(2)
+
+
+def test_the_call_of_an_attempt_on_its_way_is_made_once() -> None:
+    """Two other senders get the same trail."""
+    transport = samekey.IdempotentTransport(httpx.MockTransport(lambda _: httpx.Response(201)))
+    request = httpx.Request("POST", "http://test/", json={}, extensions={"timeout": httpx.Timeout(5).as_dict()})
+    first = straight(transport.engine, request)
+    assert first is not None
+
+    assert first.shared() is first.shared()
 
 
 def test_the_trail_of_a_delivered_call_is_made_once() -> None:

@@ -21,12 +21,14 @@ from tenacity import (
 )
 
 import samekey
-from samekey import Dialect, OutcomeUnknown, RetryPolicy, StillInProgress, _pause
+from samekey import Dialect, OutcomeUnknown, RetryPolicy, StillInProgress, _deadlines, _pause
 from samekey.policy import DEFAULT_POLL_WAIT, DEFAULT_WAIT
 from samekey.testing import faults, no_waiting
 from tests.transport.harness import Api, leaves_streams, on_async, on_sync, raises, statuses, the
 
 NOW = 1_800_000_000.0
+LONG = faults.status(201, headers={"X-Long": "x" * 1000}, body="x" * 1000, executes=True)
+"""An answer that takes twenty seconds and more, in head and in body, when it drips a byte each 0.02 s."""
 OWN = 0.25
 """What the client's own strategy asks for."""
 
@@ -35,6 +37,12 @@ OWN = 0.25
 def frozen(monkeypatch: pytest.MonkeyPatch) -> None:
     """The wall clock stands still."""
     monkeypatch.setattr(_pause, "wall", lambda: NOW)
+
+
+@pytest.fixture
+def strict(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An async attempt is cut off at its very deadline: before a read that is given as long, however slow we are."""
+    monkeypatch.setattr(_deadlines, "SLACK", 0.0)
 
 
 def date(offset: float) -> str:
@@ -165,7 +173,7 @@ async def test_a_backoff_longer_than_the_time_left(api: Api) -> None:
 
 async def test_total_timeout_bounds_polls(api: Api) -> None:
     api.server.script(then=faults.in_progress())
-    policy = RetryPolicy(poll_wait=wait_fixed(1), total_timeout=10.5)
+    policy = RetryPolicy(poll_wait=wait_fixed(100), total_timeout=1050)
     async with api.client(policy=policy) as client:
         with raises(StillInProgress) as caught:
             await client.post()
@@ -184,10 +192,10 @@ async def test_no_total_timeout_at_all(api: Api) -> None:
 @pytest.mark.parametrize(
     ("own", "total", "expected"),
     [
-        (5.0, 60.0, {"connect": 5.0, "read": 5.0, "write": 5.0, "pool": 5.0}),
-        (5.0, 2.0, {"connect": 2.0, "read": 2.0, "write": 2.0, "pool": 2.0}),
-        (None, 2.0, {"connect": 2.0, "read": 2.0, "write": 2.0, "pool": 2.0}),
-        ({"timeout": 1.0, "read": None}, 2.0, {"connect": 1.0, "read": 2.0, "write": 1.0, "pool": 1.0}),
+        (50.0, 600.0, {"connect": 50.0, "read": 50.0, "write": 50.0, "pool": 50.0}),
+        (50.0, 20.0, {"connect": 20.0, "read": 20.0, "write": 20.0, "pool": 20.0}),
+        (None, 20.0, {"connect": 20.0, "read": 20.0, "write": 20.0, "pool": 20.0}),
+        ({"timeout": 10.0, "read": None}, 20.0, {"connect": 10.0, "read": 20.0, "write": 10.0, "pool": 10.0}),
         (None, None, {"connect": None, "read": None, "write": None, "pool": None}),
     ],
 )
@@ -204,22 +212,21 @@ async def test_timeouts_are_clipped(api: Api, own: Any, total: Any, expected: di
         request = client.build(extensions=samekey.options(total_timeout=total))
         before = dict(request.extensions["timeout"])
         await client.send(request)
-        partial = client.build(extensions={**samekey.options(total_timeout=2.0), "timeout": {"read": 1.0}})
+        partial = client.build(extensions={**samekey.options(total_timeout=20.0), "timeout": {"read": 10.0}})
         await client.send(partial)
 
-    assert seen[0] == {name: value and pytest.approx(value, abs=0.1) for name, value in expected.items()}
+    assert seen[0] == {name: value and pytest.approx(value, abs=0.001) for name, value in expected.items()}
     assert request.extensions["timeout"] == before
-    assert seen[1] == {name: pytest.approx(1.0 if name == "read" else 2.0, abs=0.1) for name in expected}
+    assert seen[1] == {name: pytest.approx(10.0 if name == "read" else 20.0, abs=0.001) for name in expected}
 
 
-@pytest.mark.real_time
 async def test_timeouts_are_never_zero(api: Api) -> None:
     """What is left may be next to nothing; zero would mean "do not wait at all" to a socket."""
     seen: list[float] = []
 
     def handle(request: httpx.Request) -> Any:
         seen.append(request.extensions["timeout"]["read"])
-        time.sleep(0.03)
+        api.clock.now += 0.03
         raise api.httpx.ReadTimeout("slow")
 
     policy = RetryPolicy(wait=wait_none(), total_timeout=0.0001)
@@ -253,6 +260,23 @@ async def test_strategies_of_the_user(api: Api) -> None:
         (1, "RemoteProtocolError", 0.0, 0), (2, "HTTPStatusError", 1.0, 1), (3, "HTTPStatusError", 3.0, 3)
     ]  # fmt: skip
     assert api.waits == [1.0, 2.0, 1.0]
+
+
+async def test_what_a_strategy_has_seen_stays(api: Api) -> None:
+    """It may keep its states, and look at them after the call."""
+    kept: list[RetryCallState] = []
+
+    def wait(state: RetryCallState) -> float:
+        kept.append(state)
+        return 0.0
+
+    api.server.script(faults.status(503), faults.lost())
+    async with api.client(policy=RetryPolicy(wait=wait)) as client:
+        await client.post()
+
+    errors: list[Any] = [state.outcome.exception() for state in kept if state.outcome]
+    assert [type(error).__name__ for error in errors] == ["HTTPStatusError", "RemoteProtocolError"]
+    assert errors[0].response.status_code == 503
 
 
 async def test_stop_after_delay(api: Api) -> None:
@@ -357,39 +381,43 @@ async def test_waits_take_their_time(api: Api) -> None:
         began = time.monotonic()
         response = await client.post()
 
-    assert 0.2 <= time.monotonic() - began < 0.6
-    assert 0.2 <= the(samekey.report(response)).elapsed < 0.6
+    assert 0.2 <= the(samekey.report(response)).elapsed <= time.monotonic() - began
 
 
 @on_async
 @pytest.mark.real_time
+@pytest.mark.usefixtures("strict")
 @pytest.mark.parametrize("part", ["headers", "body"])
 async def test_a_dripping_answer_is_cut_off(api: Api, part: Any) -> None:
     """Each byte comes in time, all of them do not: the total timeout bounds headers and body."""
-    api.server.script(faults.drip(0.02, part=part))
+    api.server.script(faults.drip(0.02, part=part, then=LONG))
     async with api.client() as client:
         began = time.monotonic()
         with raises(OutcomeUnknown, api.httpx.ReadTimeout) as caught:
             await client.post(extensions=samekey.options(total_timeout=0.2))
         took = time.monotonic() - began
 
-    assert 0.15 <= took < 0.5
+    assert 0.15 <= took < 15
     assert "total timeout" in str(caught.value.__cause__)
     assert the(caught.value.report).gave_up in ("deadline", None)
 
 
 @on_sync
-@pytest.mark.real_time
 async def test_a_dripping_body_is_cut_off_in_sync(api: Api) -> None:
     """Between two parts of the body; in a header block the socket's own timeout alone counts (design, section 8)."""
-    api.server.script(faults.drip(0.02, part="body"))
+
+    def trace(name: str, info: object) -> None:
+        if name == "http11.receive_response_headers.complete":
+            api.clock.now += 61
+
+    api.server.script(faults.drip(0.02, part="body", then=LONG))
     async with api.client() as client:
         began = time.monotonic()
         with raises(OutcomeUnknown, api.httpx.ReadTimeout) as caught:
-            await client.post(extensions=samekey.options(total_timeout=0.2))
+            await client.post(extensions={"trace": trace})
         took = time.monotonic() - began
 
-    assert 0.15 <= took < 0.5
+    assert took < 15
     assert "total timeout" in str(caught.value.__cause__)
 
 
@@ -403,16 +431,17 @@ async def test_a_discarded_answer_that_drips(api: Api) -> None:
         began = time.monotonic()
         with suppress(api.httpx.TimeoutException):
             await client.get(extensions=samekey.options(total_timeout=0.3))
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < 15
 
 
 @on_async
 @pytest.mark.real_time
+@pytest.mark.usefixtures("strict")
 async def test_a_first_attempt_is_cut_off(api: Api) -> None:
     """Each read comes in time, or none is bounded: the total timeout of the policy ends the very first attempt."""
-    api.server.script(then=faults.drip(0.02, part="headers"))
-    for own in (None, 0.15):
-        async with api.client(policy=RetryPolicy(total_timeout=0.2), timeout=own) as client:
+    api.server.script(then=faults.drip(0.02, part="headers", then=LONG))
+    for own in (None, 0.29):
+        async with api.client(policy=RetryPolicy(total_timeout=0.3), timeout=own) as client:
             with raises(OutcomeUnknown, api.httpx.ReadTimeout) as caught:
                 await client.post()
         assert "total timeout" in str(caught.value.__cause__)
@@ -427,7 +456,7 @@ async def test_waiting_can_be_skipped_in_part(api: Api) -> None:
             with raises(OutcomeUnknown) as caught:
                 await client.post()
 
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
     told = the(caught.value.report)
     assert (len(told.attempts), told.gave_up) == (3, "deadline")
     assert 60 <= told.elapsed < 70

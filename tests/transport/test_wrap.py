@@ -275,7 +275,7 @@ async def test_async_transports_that_retry_are_refused(api: Api) -> None:
 async def test_the_wrong_colour_inside(api: Api) -> None:
     """A transport of the other colour, or none at all."""
     other = "sync" if not api.sync else "asyncio"
-    wrong = noted(Api(other, api.library, api.server, api.url))
+    wrong = noted(Api(other, api.library, api.server, api.url, api.clock))
     for inner in (wrong, object(), 3):
         with pytest.raises(TypeError, match=r"handle_(async_)?request"):
             api.transport(inner)
