@@ -60,12 +60,13 @@ class Watch:
 
 
 @cache
-def box_of(scope: Any) -> Callable[[], Any]:
+def box_of(scope: Any) -> Any:
     """The class of blocks: *scope*, anyio's own for asyncio, with its deadline kept by a watch."""
     enter: Any = scope.__enter__
     leave: Any = scope.__exit__
 
     class Box(scope):  # type: ignore[misc]
+        __new__ = object.__new__  # anyio's own chooses the class for the backend, which is done
         watch: Watch
         ends: float
 

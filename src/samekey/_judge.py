@@ -34,7 +34,7 @@ def judge_answer(call: Call) -> Step:
     if exchange.keyed and reading.verdict is Verdict.OK:
         return _succeeded(call, status, reading)
     asked = retry_after(response.headers, _pause.wall()) if not names.isdisjoint(ASK_TO_WAIT) else None
-    hint = max(filter(None, (asked, reading.delay)), default=None)
+    hint = max(asked or 0.0, reading.delay or 0.0) or None
     facts = TRANSIENT_FACTS
     if reading.verdict is not Verdict.TRANSIENT:
         facts = Facts(settles=_settles(call, status), believe_done=dialect.believe_done)

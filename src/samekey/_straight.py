@@ -15,6 +15,7 @@ from ._call import Call
 from ._decide import Deliver
 from ._exchange import Exchange
 from ._headers import streams
+from ._keys import new_key
 from ._model import Outcome
 from ._operation import in_force
 from ._options import DEFAULT, EXTENSION
@@ -45,23 +46,34 @@ def straight(engine: Engine, request: httpx.Request) -> First | None:
     dialect = engine.dialect if engine.anywhere else engine.dialect_for(request.url)
     if dialect is None or request.method not in dialect.methods:
         return None
-    carrier, stream = dialect.carrier, request.stream
-    if type(carrier) is not Header or type(stream) is not engine.backend.ByteStream or callable(dialect.key.form):
+    carrier, form, stream = dialect.carrier, dialect.key.form, request.stream
+    if type(carrier) is not Header or type(stream) is not engine.backend.ByteStream or callable(form):
         return None
-    timeout, total = extensions.get("timeout"), engine.total_timeout
-    if timeout is None or len(timeout) != 4 or is_token_request(next(iter(stream)), request.headers):
+    timeout = extensions.get("timeout")
+    if timeout != engine.unclipped and not _fits(timeout, engine):
         return None
-    if total is not None and (None in timeout.values() or max(timeout.values()) > total):
-        return None  # it has to be clipped
-    key = dialect.key.make()
+    if is_token_request(b"".join(stream), request.headers):
+        return None
+    key = new_key() if form == "uuid7" else dialect.key.make()
     headers = engine.backend.Headers(request.headers)
     longer = len(headers) + 1
-    headers[carrier.name] = carrier.encode(key)
+    headers[carrier.name] = carrier.encode(key) if carrier.quoted else key
     if len(headers) != longer:  # the caller has given a key
         return None
     first = First(engine, request, dialect, key, headers)
     # Two senders of one request object share one key: the second one goes the long way.
     return first if extensions.setdefault(CALL, first) is first else None
+
+
+def _fits(timeout: dict[str, float | None] | None, engine: Engine) -> bool:
+    """Whether no part of *timeout* has to be clipped; remembered, since most requests of a client have the same."""
+    if timeout is None or len(timeout) != 4:
+        return False
+    total = engine.total_timeout
+    fits = total is None or all(part is not None and part <= total for part in timeout.values())
+    if fits:
+        engine.unclipped = timeout.copy()
+    return fits
 
 
 class First:
@@ -112,7 +124,10 @@ class First:
             return self.become_call().heard(response)
         for name, value in response.headers.raw:
             lower = name.lower()
-            if lower in dialect.telling or (lower == b"content-type" and streams(value)):
+            if lower == b"content-type":
+                if value != b"application/json" and streams(value):
+                    return self.become_call().heard(response)
+            elif lower in dialect.telling:
                 return self.become_call().heard(response)
         return self
 
