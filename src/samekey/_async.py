@@ -116,7 +116,7 @@ class AsyncDriver(Generic[TransportT, RequestT, ResponseT]):
             parts.append(part)
             size += len(part)
             if size > call.engine.policy.max_request_buffer:
-                call.too_long(b"".join(parts), source)
+                call.too_long(parts, source)
                 return
         call.loaded(b"".join(parts))
 
@@ -201,14 +201,14 @@ class AsyncDriver(Generic[TransportT, RequestT, ResponseT]):
                 size += len(part)
                 call.check_time()
                 if size > limit:
-                    call.has_read(b"".join(parts), source)
+                    call.has_read(parts, source)
                     return
         except BaseException:
             with async_shield():
                 await stream.aclose()
             raise
         await stream.aclose()
-        call.has_read(b"".join(parts))
+        call.has_read(parts)
 
     async def _discard(self, call: Call) -> None:
         """Drain a little of an answer that nobody gets, so that its connection can be used again, and close it."""

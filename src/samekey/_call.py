@@ -20,7 +20,7 @@ from ._settings import UNSET
 from ._steps import Step
 from ._telling import tell_of, tell_sending
 from ._trail import Trail
-from ._wire import CLASSIFIED_BODY, as_it_is, longest_attempt, origin_of
+from ._wire import CLASSIFIED_BODY, as_it_is, beginning, longest_attempt, origin_of
 from .dialects import Dialect, JsonField
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class Call:
             )
         self.body = self.request.stream = self.engine.backend.ByteStream(body)
 
-    def too_long(self, first: bytes, rest: Any) -> None:
+    def too_long(self, first: list[bytes], rest: Any) -> None:
         """The body is longer than may be kept: it goes out once, and is never repeated."""
         backend = self.engine.backend
         self.replayable = False
@@ -233,15 +233,16 @@ class Call:
             self.raw, self.decoded = response.content, True
         return self.raw is not None
 
-    def has_read(self, body: bytes, rest: Any = None) -> None:
-        """The answer's body was read, to its end or (with *rest*) to the limit."""
+    def has_read(self, parts: list[bytes], rest: Any = None) -> None:
+        """The answer's body was read, to its end or (with *rest*) to the limit; then its beginning is looked at."""
         backend, response = self.engine.backend, self.response
-        self.raw = body
         if rest is None:
-            response.stream = backend.ByteStream(body)
+            self.raw = b"".join(parts)
+            response.stream = backend.ByteStream(self.raw)
         else:
+            self.raw = beginning(parts, CLASSIFIED_BODY)
             response.stream = backend.Rest(
-                body, rest, response.stream, partial(rest_failed, self), backend.StreamConsumed
+                parts, rest, response.stream, partial(rest_failed, self), backend.StreamConsumed
             )
 
     @property

@@ -69,7 +69,7 @@ def _succeeded(call: Call, status: int, reading: Reading) -> Step:
     step = call.exchange.succeeded(status, call.now(), reading)
     if call.raw is None and status != 101:
         # Handed on unread; if it breaks off, the caller must not take that for a failure.
-        call.has_read(b"", call.response.stream)
+        call.has_read([], call.response.stream)
     tell_attempt(call)
     return step
 

@@ -139,13 +139,13 @@ class First:
             return True
         return self.become_call().read_before() if response.is_closed else False
 
-    def has_read(self, body: bytes, rest: Any = None) -> None:
+    def has_read(self, parts: list[bytes], rest: Any = None) -> None:
         """The answer's body was read, to its end or (with *rest*) to the limit."""
         if rest is not None:
-            self.become_call().has_read(body, rest)
+            self.become_call().has_read(parts, rest)
             return
-        self.raw = body
-        self.response.stream = self.engine.backend.ByteStream(body)
+        self.raw = b"".join(parts)
+        self.response.stream = self.engine.backend.ByteStream(self.raw)
 
     def check_time(self) -> None:
         """Stop reading when the total timeout has run out."""

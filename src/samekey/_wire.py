@@ -170,7 +170,7 @@ def decoded(backend: Backend, headers: httpx.Headers, raw: bytes, most: int) -> 
     if "," in headers.get("content-encoding", ""):
         return None
     pieces = (raw[start : start + _PIECE] for start in range(0, len(raw), _PIECE))
-    stream = backend.Rest(b"", pieces, None, as_it_is, backend.StreamConsumed)
+    stream = backend.Rest([], pieces, None, as_it_is, backend.StreamConsumed)
     body = bytearray()
     try:
         for part in backend.Response(200, headers=headers, stream=stream).iter_bytes():
@@ -180,6 +180,16 @@ def decoded(backend: Backend, headers: httpx.Headers, raw: bytes, most: int) -> 
     except Exception:  # noqa: BLE001 - whatever a broken encoding does, the status still stands
         return None
     return bytes(body)
+
+
+def beginning(parts: list[bytes], most: int) -> bytes:
+    """The first *most* bytes of what the parts make together."""
+    found = b""
+    for part in parts:
+        found += part[: most - len(found)]
+        if len(found) >= most:
+            break
+    return found
 
 
 def as_it_is(error: Exception) -> Exception:
@@ -209,7 +219,7 @@ class Rest:
 
     def __init__(
         self,
-        first: bytes,
+        first: list[bytes],
         rest: Any,
         source: Any,
         failed: Callable[[Exception], Exception],
@@ -222,16 +232,15 @@ class Rest:
         self._spent: Callable[[], Exception] | None = None
         self._when_spent = spent
 
-    def _begin(self) -> bytes:
+    def _begin(self) -> list[bytes]:
         if self._spent is not None:
             raise self._spent()
         self._spent = self._when_spent
-        first, self._first = self._first, b""
+        first, self._first = self._first, []
         return first
 
     def __iter__(self) -> Iterator[bytes]:
-        if first := self._begin():
-            yield first
+        yield from self._begin()
         try:
             yield from self._rest
         except Exception as error:
@@ -240,8 +249,8 @@ class Rest:
             raise told from error
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        if first := self._begin():
-            yield first
+        for part in self._begin():
+            yield part
         try:
             async for part in self._rest:
                 yield part

@@ -761,7 +761,7 @@ async def test_never_sent_after_an_answer_has_begun(api: Api, name: str) -> None
 
 def test_a_rest_may_have_nothing_to_close() -> None:
     """Its source may be of the other colour; then there is nothing to do."""
-    rest = BACKEND.Rest(b"", iter(()), object(), lambda error: error, httpx.StreamConsumed)
+    rest = BACKEND.Rest([], iter(()), object(), lambda error: error, httpx.StreamConsumed)
     rest.close()
     with pytest.raises(StopIteration):
         rest.aclose().send(None)
