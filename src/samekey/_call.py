@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from ._state import KeyState
 
 
+MANY_PARTS = 1024
+"""Parts of a body that are kept as they are; more are joined, since each has a size of its own beside its bytes."""
+
+
 class Call:
     """A request on its way through one transport."""
 
@@ -241,6 +245,8 @@ class Call:
             response.stream = backend.ByteStream(self.raw)
         else:
             self.raw = beginning(parts, CLASSIFIED_BODY)
+            if len(parts) > MANY_PARTS:
+                parts = [b"".join(parts)]
             response.stream = backend.Rest(
                 parts, rest, response.stream, partial(rest_failed, self), backend.StreamConsumed
             )

@@ -39,7 +39,7 @@ class Engine:
         self.policy = _policy.DEFAULT if policy is None else policy
         if not isinstance(self.policy, _policy.RetryPolicy):
             raise TypeError(f"policy must be a samekey.RetryPolicy, not {type(policy).__name__}")
-        self.unclipped: dict[str, float | None] = {}
+        self.unclipped: dict[str, float | None] | None = None
         """The timeouts of a request that fitted into the total timeout."""
         self.total_timeout = cast("float | None", self.policy.total_timeout)
         if not isinstance(dialect, Dialect):

@@ -53,7 +53,7 @@ class MemoryJournal:
         self.store_body = store_body
         self._clock = clock
         self._rows: dict[tuple[str, str], _Row] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def claim(self, claim: Claim) -> Entry:
         """See `Journal.claim`."""

@@ -40,7 +40,7 @@ class Memory:
     def __init__(self) -> None:
         self.keys: OrderedDict[Identity, KeyState] = OrderedDict()
         self.unresolved: OrderedDict[Identity, deque[Unresolved]] = OrderedDict()
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
         self._kept = 0
         self._snapshots: deque[KeyState] = deque()
         self._kept_bytes = 0
@@ -118,7 +118,7 @@ class Memory:
 
     def forget(self) -> None:
         """Start anew in a forked child: the parent's calls are not the child's, and its lock may be held for ever."""
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
         self._kept = self._kept_bytes = 0
         self._snapshots.clear()
         self.keys.clear()

@@ -57,7 +57,7 @@ class Operation:
         self.given_key = key
         self.state: KeyState | None = None
         """What is known of the key; made when the first request binds, or when somebody reads `key`."""
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
         self._steps: dict[str, Operation] = {}
         self._entered = 0
         self._pid = os.getpid()
@@ -65,7 +65,7 @@ class Operation:
 
     def forget(self) -> None:
         """In a forked child: the lock may be held by a thread that is not there any more."""
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
 
     @property
     def report(self) -> Report | None:

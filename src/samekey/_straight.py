@@ -50,7 +50,7 @@ def straight(engine: Engine, request: httpx.Request) -> First | None:
     if type(carrier) is not Header or type(stream) is not engine.backend.ByteStream or callable(form):
         return None
     timeout = extensions.get("timeout")
-    if timeout != engine.unclipped and not _fits(timeout, engine):
+    if timeout is None or (timeout != engine.unclipped and not _fits(timeout, engine)):
         return None
     if is_token_request(b"".join(stream), request.headers):
         return None
@@ -65,9 +65,9 @@ def straight(engine: Engine, request: httpx.Request) -> First | None:
     return first if extensions.setdefault(CALL, first) is first else None
 
 
-def _fits(timeout: dict[str, float | None] | None, engine: Engine) -> bool:
+def _fits(timeout: dict[str, float | None], engine: Engine) -> bool:
     """Whether no part of *timeout* has to be clipped; remembered, since most requests of a client have the same."""
-    if timeout is None or len(timeout) != 4:
+    if len(timeout) != 4:
         return False
     total = engine.total_timeout
     fits = total is None or all(part is not None and part <= total for part in timeout.values())
@@ -89,7 +89,6 @@ class First:
     """What it has become."""
     done = False
     """The answer was a plain success."""
-    _parts: Any = None
     _trail: Trail | None = None
 
     def __init__(
@@ -97,6 +96,8 @@ class First:
     ) -> None:
         self.engine = engine
         self.request: Any = request
+        self._sent = (request.method, request.url, request.headers, request.stream)
+        """What goes out, whatever becomes of the request meanwhile; it does not keep the request alive."""
         self.dialect = dialect
         self.key = key
         self.headers: Any = headers
@@ -113,7 +114,8 @@ class First:
         """The request for the wire."""
         request = self.request
         wire: httpx.Request = object.__new__(type(request))
-        wire.__dict__ = {**request.__dict__, "headers": self.headers, "extensions": request.extensions.copy()}
+        extensions = request.extensions.copy()
+        wire.__dict__ = {**request.__dict__, "headers": self.headers, "stream": self._sent[3], "extensions": extensions}
         return wire
 
     def heard(self, response: Any) -> Call | First:
@@ -173,11 +175,10 @@ class First:
         """The answer, with its report."""
         request, response = self.request, self.response
         response.extensions[EXTENSION] = self
-        # The request is let go, or the two would keep each other alive until the collector comes.
-        self._parts = (request.method, request.url, request.headers, request.stream)
         budget = self.engine.budget
         if budget is not None and budget.in_use:
             budget.deposit(origin_of(request.url), _pause.common())
+        # Let go, or the request and this would keep each other alive until the collector comes.
         self.request = self.response = self.raw = self.headers = None
         return response
 
@@ -190,8 +191,8 @@ class First:
                 self._make_call()
         call = self.call
         assert call is not None
-        if call.response is None:
-            call.response, call.raw = self.response, self.raw
+        if self.response is not None:  # handed over once: the call may have judged it, and dropped it
+            call.response, call.raw, self.response = self.response, self.raw, None
         return call
 
     def shared(self) -> Trail:
@@ -206,6 +207,7 @@ class First:
         if self.call is None:
             call = Call(self.engine, self.request, self.dialect, DEFAULT)
             call.keyed = True
+            call.body = self._sent[3]
             call.begin(KeyState(self.key, made_here=True), automatic=True)
             call.exchange.start(self.began, self.left)
             call.exchange.sending(self.began, self.wall)
@@ -221,8 +223,7 @@ class First:
         return self._trail
 
     def _make_trail(self) -> Trail:
-        request = self.request
-        method, url, headers, body = self._parts or (request.method, request.url, request.headers, request.stream)
+        method, url, headers, body = self._sent
         exchange = Exchange(KeyState(self.key, made_here=True), keyed=True, repeatable=False, retry=True)
         exchange.start(self.began, self.left)
         exchange.sending(self.began, self.wall)

@@ -184,12 +184,12 @@ def decoded(backend: Backend, headers: httpx.Headers, raw: bytes, most: int) -> 
 
 def beginning(parts: list[bytes], most: int) -> bytes:
     """The first *most* bytes of what the parts make together."""
-    found = b""
+    found = bytearray()
     for part in parts:
         found += part[: most - len(found)]
         if len(found) >= most:
             break
-    return found
+    return bytes(found)
 
 
 def as_it_is(error: Exception) -> Exception:

@@ -68,7 +68,7 @@ class SharedBudget:
 
     def forget(self) -> None:
         """Fill all buckets."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._tokens: dict[object, tuple[float, float]] = {}
 
     def withdraw(self, origin: object, now: float) -> bool:

@@ -540,6 +540,25 @@ async def test_an_error_whose_answer_cannot_be_decoded(api: Api) -> None:
     assert caught.value.response.content == b"no gzip"
 
 
+async def test_a_cut_answer_is_no_answer(api: Api) -> None:
+    """An error shows an answer only if there was a whole one."""
+    api.server.script(then=faults.cut())
+    async with api.client(policy=QUICK) as client:
+        with raises(OutcomeUnknown, api.httpx.RemoteProtocolError) as caught:
+            await client.post()
+
+    assert caught.value.response is None
+
+
+async def test_many_small_parts_beyond_the_limit(api: Api) -> None:
+    """They arrive whole and in order."""
+    pieces = [bytes([number % 251]) for number in range(5000)]
+    answer = api.httpx.Response(200, stream=chunked(api, *pieces))
+    policy = RetryPolicy(max_response_buffer=3000)
+    async with api.client(transport=api.inner(lambda _: answer), policy=policy) as client:
+        assert (await client.post()).content == b"".join(pieces)
+
+
 async def test_a_success_that_is_decoded_arrives(api: Api) -> None:
     """Whole, whatever looked at it before."""
     body = b'{"id": 1, "note": "' + b"x" * 5000 + b'"}'

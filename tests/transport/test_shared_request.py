@@ -154,6 +154,43 @@ def test_whoever_comes_as_the_answer_does_leaves_nothing_open(monkeypatch: pytes
     server.assert_executed(2)
 
 
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_body_that_is_replaced_meanwhile_is_not_sent(*, fails: bool) -> None:
+    """Under one key goes what went first, whatever becomes of the request object."""
+    bodies: list[bytes] = []
+
+    def handle(sent: httpx.Request) -> httpx.Response:
+        bodies.append(sent.read())
+        request.stream = httpx.ByteStream(b"pay 9")
+        if fails and len(bodies) == 1:
+            raise httpx.ReadError("lost")
+        return httpx.Response(201)
+
+    transport = samekey.IdempotentTransport(httpx.MockTransport(handle), policy=samekey.RetryPolicy(wait=wait_none()))
+    with httpx.Client(transport=transport, base_url="http://test") as client:
+        request = client.build_request("POST", "/charges", content=b"pay 1")
+        client.send(request)
+        with pytest.raises(samekey.KeyMismatch):
+            client.send(request)
+
+    assert bodies == [b"pay 1"] * (2 if fails else 1)
+
+
+@pytest.mark.parametrize("which", ["memory", "budget"])
+def test_code_that_interrupts_may_send(which: str) -> None:
+    """A finalizer or a signal handler may run at any moment, and use the same client: no lock waits for itself."""
+    answers = iter([503, 201, 201])
+    transport = samekey.IdempotentTransport(
+        httpx.MockTransport(lambda _: httpx.Response(next(answers))), policy=samekey.RetryPolicy(wait=wait_none())
+    )
+    engine = transport.engine
+    assert isinstance(engine.budget, samekey.SharedBudget)
+    lock = engine.memory.lock if which == "memory" else engine.budget._lock
+    with lock, httpx.Client(transport=transport, base_url="http://test") as client:
+        for _ in range(2):
+            assert samekey.report(client.post("/charges")) is not None
+
+
 def test_the_call_of_an_attempt_on_its_way_is_made_once() -> None:
     """Two other senders get the same trail."""
     transport = samekey.IdempotentTransport(httpx.MockTransport(lambda _: httpx.Response(201)))

@@ -237,6 +237,22 @@ async def test_timeouts_are_never_zero(api: Api) -> None:
     assert seen == [pytest.approx(0.001, abs=0.0002)]
 
 
+async def test_a_request_without_any_timeout_is_clipped(api: Api) -> None:
+    """An empty mapping says that nothing is bounded; also on a client that has sent nothing yet."""
+    seen: list[dict[str, float | None]] = []
+
+    def handle(request: httpx.Request) -> Any:
+        seen.append(request.extensions["timeout"])
+        return api.httpx.Response(201)
+
+    async with api.client(transport=api.inner(handle), policy=RetryPolicy(total_timeout=2.0)) as client:
+        for _ in range(2):
+            await client.post(extensions={"timeout": {}})
+
+    parts = ("connect", "read", "write", "pool")
+    assert seen == [{part: pytest.approx(2.0, abs=0.1) for part in parts}] * 2
+
+
 # -- strategies
 
 
