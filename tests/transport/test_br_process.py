@@ -91,10 +91,11 @@ bound, unbound = samekey.operation(), samekey.operation()
 with bound:
     said.append(post(parent, 2))
 reader, writer = os.pipe()
-memory.lock.acquire()  # as another thread of the parent might hold it
+held = memory.lock
+held.acquire()  # as another thread of the parent might hold it
 if os.fork() == 0:
     own = client()  # sockets must not be shared, as the documentation says
-    answers = [str(len(memory.unresolved)), str(memory.lock.locked())]
+    answers = [str(len(memory.unresolved)), str(memory.lock is held)]
     with bound:
         answers.append(post(own, 2))
     with unbound:
@@ -102,7 +103,7 @@ if os.fork() == 0:
     answers.append(post(own, 1))
     os.write(writer, " ".join(answers).encode())
     os._exit(0)
-memory.lock.release()
+held.release()
 os.wait()
 with unbound:
     said.append(post(parent, 3))
