@@ -23,3 +23,10 @@ def test_import_brings_no_runner() -> None:
     code = "import sys, samekey.jobs; print(*[n for n in ('celery', 'rq', 'procrastinate') if n in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+@pytest.mark.parametrize("function", ["celery_job", "rq_job"])
+def test_no_job_is_running(function: str) -> None:
+    """A plain call has no identity that a second delivery would have."""
+    with pytest.raises(RuntimeError, match="is running here"):
+        getattr(jobs, function)()
