@@ -36,7 +36,7 @@ def table() -> str:
 
 @pytest.fixture
 def journal(server: Server, table: str) -> Iterator[PostgresJournal]:
-    with PostgresJournal(server.uri, table=table, lock_timeout=0.2) as journal:
+    with PostgresJournal(server.uri, table=table, lock_timeout=1.0) as journal:
         journal.migrate()
         yield journal
 
@@ -334,7 +334,7 @@ class Both:
     def __init__(self, server: Server, table: str, kind: str) -> None:
         self.server = server
         self.kind = kind
-        self.settings: dict[str, Any] = {"table": table, "scope": "tenant", "lock_timeout": 0.3}
+        self.settings: dict[str, Any] = {"table": table, "scope": "tenant", "lock_timeout": 1.0}
 
     def play(self, case: Callable[[Any, Any], Any]) -> None:
         """Run *case* with a journal and a connection."""
@@ -487,7 +487,7 @@ def test_other_errors_come_out(server: Server) -> None:
         journal.get("", "order-1")
     with ConnectionPool(server.uri, min_size=1, max_size=1, timeout=0.1, open=True) as pool:
         journal = PostgresJournal(pool)
-        with pool.connection(), pytest.raises(psycopg.OperationalError):
+        with pool.connection(timeout=30), pytest.raises(psycopg.OperationalError):
             journal.get("", "order-1")
 
 
@@ -497,7 +497,7 @@ def test_other_errors_come_out_of_an_async_journal(server: Server) -> None:
     async def main() -> None:
         async with AsyncConnectionPool(server.uri, min_size=1, max_size=1, timeout=0.1, open=False) as pool:
             journal = AsyncPostgresJournal(pool)
-            async with pool.connection():
+            async with pool.connection(timeout=30):
                 with pytest.raises(psycopg.OperationalError):
                     await journal.get("", "order-1")
 
